@@ -31,8 +31,8 @@ enum State {
     Open,
     /// The flow has ended. Late segments of the flow still go to the private namespace.
     Ended,
-    /// The flow travels as packets.
-    Packets,
+    /// The flow travels as packets, for this reason.
+    Packets(AsPacket),
     /// The connection died when an end of the tunnel restarted. Segments of the host are answered with RST.
     Dead,
     /// Only used as an argument of `end`, which then removes the entry. No stored entry has this state.
@@ -153,7 +153,7 @@ impl FlowTable {
             }
             Some(Entry { state: State::Dead, .. }) if !segment.opens => Verdict::Answer(reset_of(&segment)),
             Some(Entry { flow, state: State::Ended, .. }) if !segment.opens => Verdict::Proxy(*flow),
-            Some(Entry { state: State::Packets, .. }) => Verdict::Packet,
+            Some(Entry { state: State::Packets(_), .. }) => Verdict::Packet,
             Some(_) | None if segment.opens => self.on_syn(packet, &segment, wanted(&segment)),
             Some(_) | None => self.as_packet(AsPacket::Midstream),
         }
@@ -216,7 +216,7 @@ impl FlowTable {
         let Some((tuple, icmp)) = quoted(packet) else { return Verdict::Packet };
         // The tuple is reversed because the private namespace has sent the quoted packet.
         match self.entries.get_mut(&tuple.reversed()) {
-            Some(Entry { flow, state, .. }) if !matches!(state, State::Packets | State::Held(_)) => {
+            Some(Entry { flow, state, .. }) if !matches!(state, State::Packets(_) | State::Held(_)) => {
                 if let State::Connecting(seen) = state {
                     *seen = Some(icmp);
                 }
@@ -318,7 +318,7 @@ impl FlowTable {
             Some(State::Held(_) | State::Connecting(_) | State::Accepting | State::Open) => {
                 Err(Refusal::Busy)
             }
-            _ if !self.has_room(request.tuple.from.ip()) => Err(Refusal::Silence),
+            _ if !self.has_room(request.tuple.from.ip()) => Err(Refusal::Limit),
             _ => Ok(self.insert(tuple, State::Connecting(None))),
         }
     }
@@ -360,14 +360,15 @@ impl FlowTable {
     }
 
     /// The far end could not connect. Returns the answer for the host, if there is one. After
-    /// [`Refusal::Silence`], the flow travels as packets: the remote host may have answered over a route that
-    /// bypasses the far end, and then only packets work.
+    /// [`Refusal::Limit`], the flow travels as packets. It also does after [`Refusal::Silence`]: the remote host
+    /// may have answered over a route that bypasses the far end, and then only packets work.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };
         let answer = why.packet(tuple, &held.syn, held.seq, held.length);
         match why {
-            Refusal::Silence => self.end(now, flow, State::Packets),
+            Refusal::Silence => self.end(now, flow, State::Packets(AsPacket::Unanswered)),
+            Refusal::Limit => self.end(now, flow, State::Packets(AsPacket::Limit)),
             Refusal::Busy => self.end(now, flow, State::Free),
             Refusal::Reset | Refusal::Icmp(_) => self.end(now, flow, State::Ended),
         }
@@ -400,8 +401,14 @@ impl FlowTable {
             (None, true) => Refusal::Reset,
             (None, false) => Refusal::Silence,
         };
-        let state = if why == Refusal::Silence { State::Packets } else { State::Ended };
-        self.end(now, flow, state);
+        self.end(
+            now,
+            flow,
+            match why {
+                Refusal::Silence => State::Packets(AsPacket::Unanswered),
+                _ => State::Ended,
+            },
+        );
         why
     }
 
@@ -419,7 +426,9 @@ impl FlowTable {
             self.not_half_open(tuple, flow);
         }
         self.tuples.remove(&flow);
-        self.counts[AsPacket::Unanswered as usize] += u64::from(matches!(state, State::Packets));
+        if let State::Packets(why) = state {
+            self.counts[why as usize] += 1;
+        }
         if matches!(state, State::Free) {
             self.remove(tuple);
         } else if let Some(entry) = self.entries.get_mut(&tuple) {
@@ -449,7 +458,7 @@ impl FlowTable {
     fn forget_first(&mut self, kind: usize) {
         let Some((until, tuple)) = self.remembered[kind].pop_front() else { return };
         let over = |entry: &Entry| {
-            matches!(entry.state, State::Ended | State::Packets | State::Dead) && entry.until == until
+            matches!(entry.state, State::Ended | State::Packets(_) | State::Dead) && entry.until == until
         };
         if self.entries.get(&tuple).is_some_and(over) {
             self.remove(tuple);

@@ -108,6 +108,10 @@ fn a_refused_host_hears_the_same_as_without_the_proxy() {
         "the next SYN must travel as a packet"
     );
     assert_eq!(count(&table, AsPacket::Unanswered), 1);
+    let (flow, _) = open(&mut table, 1_001);
+    assert_eq!(table.refused(NOW, flow, Refusal::Limit), None);
+    assert_eq!(table.on_packet(NOW, &syn(1_001), |_| Ok(())), Verdict::Packet);
+    assert_eq!((count(&table, AsPacket::Unanswered), count(&table, AsPacket::Limit)), (1, 1));
     let later = NOW + REMEMBERED;
     assert!(
         matches!(table.on_packet(later, &syn(1_000), |_| Ok(())), Verdict::Open(..)),

@@ -18,6 +18,8 @@ pub enum Refusal {
     /// The far end still has an earlier flow with these ports. When the host repeats its SYN, the proxy tries
     /// again.
     Busy,
+    /// The far end has reached a limit, so the flow travels as packets.
+    Limit,
 }
 
 /// TTL or hop limit of the answers that this module builds.
@@ -30,7 +32,7 @@ impl Refusal {
     /// Returns the packet that answers a held SYN, if there is an answer.
     pub(crate) fn packet(self, tuple: Tuple, syn: &[u8], seq: u32, length: u32) -> Option<Vec<u8>> {
         match self {
-            Refusal::Silence | Refusal::Busy => None,
+            Refusal::Silence | Refusal::Busy | Refusal::Limit => None,
             Refusal::Reset => reset(tuple, seq.wrapping_add(length)),
             Refusal::Icmp(icmp) => error(tuple, syn, icmp),
         }

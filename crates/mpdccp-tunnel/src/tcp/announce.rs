@@ -13,6 +13,9 @@ const ICMP: u8 = 1;
 /// Flag in the opener's header: the SYN offers ECN.
 const ECN: u8 = 1;
 
+/// Number of the reason [`Refusal::Busy`].
+const BUSY: u16 = 1;
+
 /// Encodes the header that the opener sends.
 pub(super) fn request(request: &Request) -> Vec<u8> {
     let Request { tuple, ttl, traffic_class, ecn } = *request;
@@ -76,7 +79,8 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
 pub(super) fn reason(why: Refusal) -> Reason {
     match why {
         Refusal::Reset => Reason::Refused,
-        Refusal::Busy => Reason::Limit,
+        Refusal::Busy => Reason::Application(BUSY),
+        Refusal::Limit => Reason::Limit,
         Refusal::Silence | Refusal::Icmp(_) => Reason::TimedOut,
     }
 }
@@ -85,7 +89,8 @@ pub(super) fn reason(why: Refusal) -> Reason {
 pub(super) fn refusal(reason: Reason) -> Refusal {
     match reason {
         Reason::Refused | Reason::Reset => Refusal::Reset,
-        Reason::Limit | Reason::SessionLost => Refusal::Busy,
+        Reason::Application(BUSY) | Reason::SessionLost => Refusal::Busy,
+        Reason::Limit => Refusal::Limit,
         _ => Refusal::Silence,
     }
 }
@@ -107,7 +112,7 @@ mod tests {
         }
         assert_eq!(read_answer(&ACCEPTED), Ok(()));
         assert_eq!(read_answer(&[ICMP, 3]), Err(Refusal::Silence));
-        for why in [Refusal::Reset, Refusal::Busy, Refusal::Silence] {
+        for why in [Refusal::Reset, Refusal::Busy, Refusal::Limit, Refusal::Silence] {
             assert_eq!(refusal(reason(why)), why);
         }
     }

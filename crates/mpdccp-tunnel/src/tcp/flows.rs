@@ -147,7 +147,7 @@ impl Flows {
         });
         let Some(Ok(stream)) = stream else {
             // The session allows no more streams, so this flow is carried as packets.
-            self.table.refused(cx.now, flow, Refusal::Silence);
+            self.table.refused(cx.now, flow, Refusal::Limit);
             return Divert::Packet;
         };
         self.opened += 1;

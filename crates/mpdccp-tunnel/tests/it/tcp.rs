@@ -154,6 +154,24 @@ fn a_host_hears_what_the_far_one_said() {
 }
 
 #[test]
+fn connections_beyond_the_far_ends_limit_of_half_open_streams_travel_as_packets() {
+    let file = ClientFile { extra: STREAMS.into(), ..ClientFile::new() };
+    let text = server_text([true; CLIENTS], STREAMS);
+    let text = text.replace("\"10.0.0.2/32\"", "\"10.0.0.2/32\", \"10.0.0.128/25\"");
+    let mut world = World::new([file.clone(), file], &text);
+    world.run(Duration::from_secs(5));
+    // Each source has fewer half-open flows than the flow table allows.
+    let source = |n: u16| Ipv4Addr::new(10, 0, 0, 128 + (n % 2) as u8);
+    for n in 0..=1_024 {
+        world.syn_from(0, source(n), SERVER, 1_000 + n);
+    }
+    assert_eq!(world.told(SERVER).len(), 1_024);
+    assert!(world.segments.is_empty());
+    world.syn_from(0, source(1_024), SERVER, 1_000 + 1_024);
+    assert_eq!((world.segments.len(), world.tcp(0).as_packets["limit"]), (1, 1));
+}
+
+#[test]
 fn an_icmp_error_is_handed_on_whole() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, SERVER, 1_000);
