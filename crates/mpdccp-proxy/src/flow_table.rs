@@ -126,20 +126,13 @@ impl FlowTable {
         match self.entries.get(&segment.tuple) {
             Some(Entry { flow, state: State::Held(held), .. }) => {
                 let flow = *flow;
-                if segment.opens && segment.seq == held.seq {
-                    return Verdict::Held(flow);
-                }
-                if segment.resets {
+                // A SYN with a different sequence number opens a new connection with the same ports: the host
+                // has forgotten the first one.
+                if segment.resets || segment.opens && segment.seq != held.seq {
                     self.end(now, flow, State::Ended);
                     return Verdict::Withdrawn(flow);
                 }
-                if !segment.opens {
-                    return Verdict::Held(flow);
-                }
-                // The SYN has a different sequence number, so it opens a new connection with the same ports:
-                // the host has forgotten the first one.
-                self.end(now, flow, State::Ended);
-                Verdict::Withdrawn(flow)
+                Verdict::Held(flow)
             }
             Some(Entry { flow, state: State::Accepting, .. }) if segment.resets => {
                 let flow = *flow;
@@ -157,6 +150,17 @@ impl FlowTable {
             Some(_) | None if segment.opens => self.on_syn(packet, &segment, wanted(&segment)),
             Some(_) | None => self.as_packet(AsPacket::Midstream),
         }
+    }
+
+    /// Handles a super-packet. If it travels as packets, the caller must pass each of its segments to
+    /// [`on_packet`](Self::on_packet), which counts them.
+    pub fn on_super_packet(&mut self, now: Time, packet: &[u8]) -> Verdict {
+        let counts = self.counts;
+        let verdict = self.on_packet(now, packet, |_| Err(AsPacket::NotWanted));
+        if verdict == Verdict::Packet {
+            self.counts = counts;
+        }
+        verdict
     }
 
     /// Handles a segment of a connection that is proxied here.
@@ -256,14 +260,17 @@ impl FlowTable {
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
-            let flow = Flow(self.next);
-            self.next += 1;
             let line = self.entries.get(&tuple).and_then(|entry| entry.line);
-            let until = now + DEAD;
-            let line = line.or_else(|| Some(self.journal.write(tuple)));
-            self.entries.insert(tuple, Entry { until, line, ..Entry::new(flow, State::Dead) });
-            self.remember(1, until, tuple);
+            let line = line.unwrap_or_else(|| self.journal.write(tuple));
+            self.insert_dead(now, tuple, line);
         }
+    }
+
+    fn insert_dead(&mut self, now: Time, tuple: Tuple, line: u32) {
+        let (flow, until) = (Flow(self.next), now + DEAD);
+        self.next += 1;
+        self.entries.insert(tuple, Entry { until, line: Some(line), ..Entry::new(flow, State::Dead) });
+        self.remember(1, until, tuple);
     }
 
     /// Restores the dead connections from the journal of an earlier run. `lines` are the lines of the file to
@@ -274,10 +281,7 @@ impl FlowTable {
             self.journal.free.push(line);
             let Some(tuple) = tuple.filter(|tuple| !self.entries.contains_key(tuple)) else { continue };
             self.journal.free.pop();
-            let (flow, until) = (Flow(self.next), now + DEAD);
-            self.next += 1;
-            self.entries.insert(tuple, Entry { until, line: Some(line), ..Entry::new(flow, State::Dead) });
-            self.remember(1, until, tuple);
+            self.insert_dead(now, tuple, line);
         }
     }
 
@@ -348,10 +352,7 @@ impl FlowTable {
     /// given up.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
-        let entry =
-            self.entries.get(&tuple).filter(|e| e.flow == flow && matches!(e.state, State::Held(_)))?;
-        debug_assert_eq!(entry.flow, flow);
-        let entry = self.entries.get_mut(&tuple)?;
+        let entry = self.entries.get_mut(&tuple).filter(|e| matches!(e.state, State::Held(_)))?;
         entry.line = Some(self.journal.write(tuple));
         match std::mem::replace(&mut entry.state, State::Accepting) {
             State::Held(held) => Some((tuple, held.syn)),
@@ -360,8 +361,8 @@ impl FlowTable {
     }
 
     /// The far end could not connect. Returns the answer for the host, if there is one. After
-    /// [`Refusal::Limit`], the flow travels as packets. It also does after [`Refusal::Silence`]: the remote host
-    /// may have answered over a route that bypasses the far end, and then only packets work.
+    /// [`Refusal::Limit`], the flow travels as packets. It also does after [`Refusal::Silence`]: the remote
+    /// host may have answered over a route that bypasses the far end, and then only packets work.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };

@@ -191,6 +191,19 @@ fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
 }
 
 #[test]
+fn segments_of_a_super_packet_are_counted_once() {
+    let mut table = FlowTable::new(Limits::default());
+    let data = numbered(1_000, 8, &[7; 4_000]);
+    assert_eq!(table.on_super_packet(NOW, &data), Verdict::Packet);
+    for part in [numbered(1_000, 8, &[7; 2_000]), numbered(1_000, 2_008, &[7; 2_000])] {
+        assert_eq!(table.on_packet(NOW, &part, |_| Ok(())), Verdict::Packet);
+    }
+    assert_eq!(count(&table, AsPacket::Midstream), 2);
+    let flow = established(&mut table, 1_000);
+    assert_eq!(table.on_super_packet(NOW, &data), Verdict::Proxy(flow));
+}
+
+#[test]
 fn a_withdrawn_or_replaced_syn_is_told() {
     let mut table = FlowTable::new(Limits::default());
     let (flow, _) = open(&mut table, 1);

@@ -192,14 +192,14 @@ impl Tunnel {
         let done = match packet {
             Packet::Interface(packet) => {
                 self.forward.read.count(1, packet.len() as u64);
-                if let Some(done) = self.divert(endpoint, now, &packet) {
+                if let Some(done) = self.divert(endpoint, now, &packet, false) {
                     return done.outcome(packet);
                 }
                 let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);
                 self.forward.send(cx, &mut self.peers, own, &self.shard, packet)
             }
             Packet::HandedOver(packet) => {
-                if let Some(done) = self.divert(endpoint, now, &packet) {
+                if let Some(done) = self.divert(endpoint, now, &packet, false) {
                     return done.outcome(packet);
                 }
                 let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);

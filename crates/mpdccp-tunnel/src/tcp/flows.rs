@@ -2,7 +2,7 @@
 //! of the proxy, and a stream of a session.
 
 use super::dead::{self, Dead};
-use super::routes::{Routes, StreamPeer, class_of, rule};
+use super::routes::{Routes, StreamPeer, class_of};
 use super::transfer::{PRIORITY, write};
 use super::{announce, journal};
 use crate::Cx;
@@ -12,7 +12,7 @@ use crate::status::TcpStatus;
 use dccp_streams::{Event, Reason, StreamError, StreamId};
 use mpdccp_proto::{SessionId, is_unicast};
 use mpdccp_proxy::{
-    AsPacket, Command, Event as Sockets, Flow, FlowTable, Limits, Refusal, Request, Tuple, Verdict,
+    AsPacket, Command, Event as Sockets, Flow, FlowTable, Limits, Refusal, Request, Segment, Tuple, Verdict,
 };
 use mpdccp_units::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -37,9 +37,9 @@ pub(super) struct Carried {
     pub(super) peer: usize,
     pub(super) session: SessionId,
     pub(super) stream: StreamId,
-    request: Request,
+    pub(super) request: Request,
     /// Whether a host of this end opened the flow.
-    ours: bool,
+    pub(super) ours: bool,
     /// Whether the far end is connected.
     pub(super) open: bool,
     /// Whether the flow is waiting until its peer's rate limit allows more data.
@@ -64,8 +64,8 @@ pub(crate) struct Flows {
     pub(super) by_stream: HashMap<(SessionId, StreamId), Flow>,
     /// Flows held back by a rate limit, by peer.
     pub(super) held_back: BTreeMap<usize, VecDeque<Flow>>,
-    dead: Dead,
-    most: usize,
+    pub(super) dead: Dead,
+    pub(super) most: usize,
     opened: u64,
     accepted: u64,
     refused: u64,
@@ -98,15 +98,25 @@ impl Flows {
         }
     }
 
-    /// Handles a packet read from the interface.
-    pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, packet: &[u8]) -> Divert {
-        let (mut peer, mut class) = (None, 0);
-        let verdict = self.table.on_packet(cx.now, packet, |segment| {
+    /// Handles a packet read from the interface, or a whole super-packet.
+    pub(crate) fn on_packet(
+        &mut self,
+        cx: &mut Cx<'_>,
+        routes: &Routes<'_>,
+        packet: &[u8],
+        whole: bool,
+    ) -> Divert {
+        let (now, mut peer, mut class) = (cx.now, None, 0);
+        let wanted = |segment: &Segment| {
             peer = routes.session(cx, segment.tuple.to.ip());
             peer.ok_or(AsPacket::NotWanted)?;
             class = class_of(cx, packet)?;
             Ok(())
-        });
+        };
+        let verdict = match whole {
+            true => self.table.on_super_packet(now, packet),
+            false => self.table.on_packet(now, packet, wanted),
+        };
         match (verdict, peer) {
             (Verdict::Open(flow, request), Some(peer)) => self.open(cx, peer, flow, request, class),
             (Verdict::Packet | Verdict::Open(..), _) => Divert::Packet,
@@ -316,13 +326,13 @@ impl Flows {
         self.reset_stream(cx, flow, why);
     }
 
-    fn reset_host(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+    pub(super) fn reset_host(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         self.resets += 1;
         self.table.ended(cx.now, flow);
         cx.out.push(Action::Tcp(Command::Reset(flow)));
     }
 
-    fn reset_stream(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
+    pub(super) fn reset_stream(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
         if let Some(Carried { session, stream, .. }) = self.remove(flow) {
             let _ = cx.endpoint.streams(cx.now, session, |s| s.reset(stream, why));
         }
@@ -413,66 +423,6 @@ impl Flows {
         if ended && *over {
             self.remove(flow);
         }
-    }
-
-    /// Handles the opening of a session. The peer may have lost its state along with the last session, so it
-    /// gets the list of dead connections.
-    pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
-        if let Some(number) = routes.peers.of(session) {
-            self.dead.tell(cx, number, session);
-        }
-    }
-
-    /// Handles the end of a session: resets the flows that it carried. A host whose SYN is still held gets no
-    /// answer and retransmits the SYN.
-    pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
-        self.dead.on_session_end(session);
-        let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
-        let mut peer = None;
-        for (flow, number) in of_it.map(|(flow, carried)| (*flow, carried.peer)).collect::<Vec<_>>() {
-            peer = Some(number);
-            if let Some(tuple) = self.table.tuple(flow) {
-                self.dead.note(number, tuple, self.most);
-            }
-            self.give_up(cx, flow, Reason::SessionLost);
-        }
-        // If the next session is already open, send the list of dead connections now.
-        let next = peer.and_then(|number| Some((number, routes.peers.get(number)?.session?)));
-        if let Some((number, next)) = next.filter(|(_, next)| *next != session) {
-            self.dead.tell(cx, number, next);
-        }
-    }
-
-    /// Resets flows that the configuration no longer allows. The remaining flows get their class from the
-    /// current rules, but stay streams even if a rule now requires packets.
-    pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
-        let flows: Vec<(Flow, Tuple)> =
-            self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();
-        for (flow, tuple) in flows {
-            let Some(&Carried { session, stream, request, .. }) = self.carried.get(&flow) else { continue };
-            let right = |n: &usize| routes.allowed.peer(tuple.to.ip()) == Some(*n);
-            let (rule, class) = rule(cx, &request.answer());
-            if rule.is_some_and(|rule| rule.drop) || !routes.peers.of(session).as_ref().is_some_and(right) {
-                self.give_up(cx, flow, Reason::NotAllowed);
-                continue;
-            }
-            let dscp = request.traffic_class >> 2;
-            let _ = cx.endpoint.streams(cx.now, session, |s| s.classify(stream, class, dscp));
-        }
-    }
-
-    fn give_up(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
-        let held = self.carried.get(&flow).is_some_and(|carried| carried.ours && !carried.open);
-        match held {
-            true => drop(self.table.refused(cx.now, flow, Refusal::Busy)),
-            false => self.reset_host(cx, flow),
-        }
-        self.reset_stream(cx, flow, why);
-    }
-
-    /// Returns the number of flows that a session carries.
-    pub(crate) fn of_session(&self, session: SessionId) -> usize {
-        self.carried.values().filter(|carried| carried.session == session).count()
     }
 
     pub(crate) fn status(&self) -> TcpStatus {

@@ -7,6 +7,7 @@ mod flows;
 mod journal;
 mod probes;
 mod routes;
+mod sessions;
 mod transfer;
 
 pub use flows::Divert;

@@ -46,19 +46,25 @@ impl Tunnel {
     /// Handles a super-packet from the interface before it is segmented. If the result is [`Divert::Packet`],
     /// the caller must segment the super-packet and handle each resulting packet.
     pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
-        let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
+        let Some(done) = self.divert(endpoint, now, packet, true) else { return Divert::Packet };
         self.forward.read.count(1, packet.len() as u64);
         done
     }
 
-    /// Offers a packet from the interface to the proxy. Returns `None` if the tunnel must carry the packet
-    /// itself.
-    pub(super) fn divert(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Option<Divert> {
+    /// Offers a packet or a whole super-packet from the interface to the proxy. Returns `None` if the tunnel
+    /// must carry it itself.
+    pub(super) fn divert(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Time,
+        packet: &[u8],
+        whole: bool,
+    ) -> Option<Divert> {
         let flows = self.flows.as_mut()?;
         let (_, destination) = addresses(packet)?;
         let home = self.forward.allowed.peer(destination).is_some_and(|number| self.shard.is_home(number));
         let cx = cx!(self, endpoint, now);
-        let done = home.then(|| flows.on_packet(cx, &routes!(self), packet))?;
+        let done = home.then(|| flows.on_packet(cx, &routes!(self), packet, whole))?;
         flows.save(cx);
         (done != Divert::Packet).then_some(done)
     }

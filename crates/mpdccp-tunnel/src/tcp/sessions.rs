@@ -1,0 +1,70 @@
+//! Handles sessions that open and end, and changes of the configuration.
+
+use super::flows::{Carried, Flows};
+use super::routes::{Routes, rule};
+use crate::Cx;
+use dccp_streams::Reason;
+use mpdccp_proto::SessionId;
+use mpdccp_proxy::{Flow, Refusal, Tuple};
+
+impl Flows {
+    /// Handles the opening of a session. The peer may have lost its state along with the last session, so it
+    /// gets the list of dead connections.
+    pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
+        if let Some(number) = routes.peers.of(session) {
+            self.dead.tell(cx, number, session);
+        }
+    }
+
+    /// Handles the end of a session: resets the flows that it carried. A host whose SYN is still held gets no
+    /// answer and retransmits the SYN.
+    pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
+        self.dead.on_session_end(session);
+        let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
+        let mut peer = None;
+        for (flow, number) in of_it.map(|(flow, carried)| (*flow, carried.peer)).collect::<Vec<_>>() {
+            peer = Some(number);
+            if let Some(tuple) = self.table.tuple(flow) {
+                self.dead.note(number, tuple, self.most);
+            }
+            self.give_up(cx, flow, Reason::SessionLost);
+        }
+        // If the next session is already open, send the list of dead connections now.
+        let next = peer.and_then(|number| Some((number, routes.peers.get(number)?.session?)));
+        if let Some((number, next)) = next.filter(|(_, next)| *next != session) {
+            self.dead.tell(cx, number, next);
+        }
+    }
+
+    /// Resets flows that the configuration no longer allows. The remaining flows get their class from the
+    /// current rules, but stay streams even if a rule now requires packets.
+    pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
+        let flows: Vec<(Flow, Tuple)> =
+            self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();
+        for (flow, tuple) in flows {
+            let Some(&Carried { session, stream, request, .. }) = self.carried.get(&flow) else { continue };
+            let right = |n: &usize| routes.allowed.peer(tuple.to.ip()) == Some(*n);
+            let (rule, class) = rule(cx, &request.answer());
+            if rule.is_some_and(|rule| rule.drop) || !routes.peers.of(session).as_ref().is_some_and(right) {
+                self.give_up(cx, flow, Reason::NotAllowed);
+                continue;
+            }
+            let dscp = request.traffic_class >> 2;
+            let _ = cx.endpoint.streams(cx.now, session, |s| s.classify(stream, class, dscp));
+        }
+    }
+
+    fn give_up(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
+        let held = self.carried.get(&flow).is_some_and(|carried| carried.ours && !carried.open);
+        match held {
+            true => drop(self.table.refused(cx.now, flow, Refusal::Busy)),
+            false => self.reset_host(cx, flow),
+        }
+        self.reset_stream(cx, flow, why);
+    }
+
+    /// Returns the number of flows that a session carries.
+    pub(crate) fn of_session(&self, session: SessionId) -> usize {
+        self.carried.values().filter(|carried| carried.session == session).count()
+    }
+}
