@@ -24,6 +24,8 @@ pub(super) struct Dead {
     /// The lists that this end has sent, until the peer's answer has ended.
     unanswered: HashSet<Key>,
     arriving: HashMap<Key, Arriving>,
+    /// The number of connections that each session may still list.
+    left: HashMap<SessionId, usize>,
 }
 
 /// A list that a peer is sending.
@@ -35,25 +37,30 @@ struct Arriving {
 }
 
 impl Arriving {
-    /// Reads the connections that have arrived. Also returns whether the list is over, because it has ended
-    /// or is malformed.
-    fn read(&mut self, streams: &mut Streams, stream: StreamId) -> (Vec<Tuple>, bool) {
+    /// Reads the connections that have arrived, and subtracts their number from `left`. Also returns whether
+    /// the list is over, because it has ended, is malformed or is too long.
+    fn read(&mut self, streams: &mut Streams, stream: StreamId, left: &mut usize) -> (Vec<Tuple>, bool) {
         // If anything remained unread, there would be no further event.
         let (more, ended) = read(streams, stream, usize::MAX);
         self.bytes.extend(more);
         let (mut rest, mut tuples) = (&self.bytes[..], Vec::new());
-        let malformed = loop {
+        let stop = loop {
             match read_entry(rest) {
-                Ok(Some((tuple, after))) => (tuples.push(tuple), rest = after).0,
-                Ok(None) => break false,
-                Err(()) => break true,
+                Ok(Some(_)) if *left == 0 => break Some(Reason::Limit),
+                Ok(Some((tuple, after))) => {
+                    tuples.push(tuple);
+                    *left -= 1;
+                    rest = after;
+                }
+                Ok(None) => break None,
+                Err(()) => break Some(Reason::Protocol),
             }
         };
         self.bytes = rest.to_vec();
-        if malformed {
-            let _ = streams.stop(stream, Reason::Protocol);
+        if let Some(why) = stop {
+            let _ = streams.stop(stream, why);
         }
-        (tuples, malformed || ended)
+        (tuples, ended || stop.is_some())
     }
 }
 
@@ -108,12 +115,13 @@ impl Dead {
     }
 
     /// Handles an event on a stream that carries a list. Returns the peer and the dead connections it has
-    /// listed.
+    /// listed. A session may list at most `most` connections.
     pub(super) fn on_stream(
         &mut self,
         cx: &mut Cx<'_>,
         session: SessionId,
         event: Event,
+        most: usize,
     ) -> (usize, Vec<Tuple>) {
         match event {
             Event::Writable(stream) => self.fill(cx, (session, stream)),
@@ -124,7 +132,7 @@ impl Dead {
                     self.unanswered.remove(&(session, stream));
                 }
             }
-            Event::Readable(stream) => return self.read(cx, (session, stream)),
+            Event::Readable(stream) => return self.read(cx, (session, stream), most),
             Event::Reset(stream, _) | Event::Stopped(stream, _) => {
                 self.leaving.remove(&(session, stream));
                 self.unanswered.remove(&(session, stream));
@@ -135,9 +143,10 @@ impl Dead {
         (0, Vec::new())
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, key: Key) -> (usize, Vec<Tuple>) {
+    fn read(&mut self, cx: &mut Cx<'_>, key: Key, most: usize) -> (usize, Vec<Tuple>) {
         let Some(list) = self.arriving.get_mut(&key) else { return (0, Vec::new()) };
-        let read = cx.endpoint.streams(cx.now, key.0, |s| list.read(s, key.1));
+        let left = self.left.entry(key.0).or_insert(most);
+        let read = cx.endpoint.streams(cx.now, key.0, |s| list.read(s, key.1, left));
         let (peer, (tuples, over)) = (list.peer, read.unwrap_or_default());
         if over {
             self.arriving.remove(&key);
@@ -149,6 +158,7 @@ impl Dead {
         self.leaving.retain(|(of, _), _| *of != session);
         self.unanswered.retain(|(of, _)| *of != session);
         self.arriving.retain(|(of, _), _| *of != session);
+        self.left.remove(&session);
     }
 }
 
@@ -203,19 +213,27 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(ends[0].write(stream, &bytes[..65_000]), Ok(65_000));
             deliver(&mut ends, 0);
-            list.read(&mut ends[1], stream);
+            list.read(&mut ends[1], stream, &mut { usize::MAX });
         }
         for from in [1, 0] {
             deliver(&mut ends, from);
         }
-        list.read(&mut ends[1], stream);
+        list.read(&mut ends[1], stream, &mut { usize::MAX });
         deliver(&mut ends, 1);
         assert!(ends[1].stream_stats(stream).unwrap().window > bytes.len() as u64);
         for part in bytes.chunks(60_000) {
             assert_eq!(ends[0].write(stream, part), Ok(part.len()));
             deliver(&mut ends, 0);
         }
-        assert_eq!(list.read(&mut ends[1], stream), (vec![tuple; 6_000], false));
+        let mut left = 6_002;
+        let mut read = |ends: &mut [Streams; 2]| list.read(&mut ends[1], stream, &mut left);
+        assert_eq!(read(&mut ends), (vec![tuple; 6_000], false));
+        // The session may list two more connections.
+        ends[0].write(stream, &bytes[..39]).unwrap();
+        deliver(&mut ends, 0);
+        assert_eq!(read(&mut ends), (vec![tuple; 2], true));
+        deliver(&mut ends, 1);
+        assert_eq!(ends[0].write(stream, &bytes), Err(StreamError::Reset));
     }
 
     #[test]

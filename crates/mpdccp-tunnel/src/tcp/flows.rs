@@ -211,7 +211,7 @@ impl Flows {
         session: SessionId,
         event: Event,
     ) {
-        let (peer, dead) = self.dead.on_stream(cx, session, event);
+        let (peer, dead) = self.dead.on_stream(cx, session, event, self.most);
         for tuple in dead.into_iter().filter(|tuple| routes.allowed.peer(tuple.to.ip()) == Some(peer)) {
             self.table.bury(cx.now, tuple);
         }
