@@ -128,7 +128,9 @@ impl Forward {
             TooBig::Answer(_) | TooBig::Drop => return Err(DropReason::TooBig),
             TooBig::Fragments(fragments) => {
                 for fragment in fragments {
-                    let info = PktInfo::of_ip(&fragment, cx.endpoint.flow_key());
+                    // Only the first fragment has the ports by which rules match.
+                    let class = info.class;
+                    let info = PktInfo { class, ..PktInfo::of_ip(&fragment, cx.endpoint.flow_key()) };
                     cx.endpoint.send(cx.now, session, fragment, info);
                 }
             }

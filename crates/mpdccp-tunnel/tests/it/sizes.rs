@@ -51,6 +51,24 @@ fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
     packet
 }
 
+/// Only the first fragment has the ports by which the rule matches.
+#[test]
+fn fragments_follow_the_rule_of_their_packet() {
+    let rule = "[[policy_rule]]\nprotocol = \"tcp\"\nports = 80\npaths = \"a\"";
+    let mut world = up(&format!("scheduler = \"rr\"\n{rule}"));
+    let mut packet = vec![0; 1_600];
+    packet[..10].copy_from_slice(&[0x45, 0, 6, 64, 0, 1, 0, 0, 64, 6]);
+    packet[12..16].copy_from_slice(&inner(0).octets());
+    packet[16..20].copy_from_slice(&inner(SERVER).octets());
+    packet[20..24].copy_from_slice(&[0x9c, 0x40, 0, 80]);
+    for _ in 0..20 {
+        world.hosts[0].packet(world.now, Packet::Interface(packet.clone()));
+        world.run(Duration::from_millis(20));
+    }
+    assert_eq!(world.segments.len(), 2 * 20);
+    assert_eq!(world.peer(0, "hub").unwrap().policy_rules["rule-1"].packets, 2 * 20);
+}
+
 /// Linux ignores ICMPv6 errors that report an MTU below 1280 bytes, the minimum of IPv6. So if the paths
 /// carry less, the tunnel sends IPv6 packets of up to 1280 bytes in pieces.
 #[test]
