@@ -251,7 +251,8 @@ impl Tunnel {
         data: &[u8],
     ) -> Result<Outcome, DropReason> {
         if Pieces::is_piece(data) {
-            return self.forward.deliver_piece(cx!(self, endpoint, now), &mut self.peers, number, data);
+            let from = (number, session);
+            return self.forward.deliver_piece(cx!(self, endpoint, now), &mut self.peers, from, data);
         }
         let auto = self.cfg.addresses.auto;
         match (Message::parse(data), self.cfg.is_client()) {

@@ -211,15 +211,14 @@ impl Forward {
         &mut self,
         cx: &mut Cx<'_>,
         peers: &mut Peers,
-        number: usize,
+        (number, session): (usize, SessionId),
         piece: &[u8],
     ) -> Result<Outcome, DropReason> {
-        match peers[number].pieces.join(piece) {
+        let (joined, lost) = peers[number].pieces.join(cx.now, session, piece);
+        self.drops.add(DropReason::Incomplete, lost);
+        match joined {
             Joined::Whole(packet) => self.deliver(cx, peers, number, packet),
-            Joined::Partial(lost) => {
-                self.drops.add(DropReason::Incomplete, lost);
-                Ok(Outcome::Done)
-            }
+            Joined::Partial => Ok(Outcome::Done),
             Joined::Wrong => Err(DropReason::UnknownControl),
         }
     }
