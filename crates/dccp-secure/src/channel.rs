@@ -13,6 +13,9 @@ use std::collections::VecDeque;
 /// As in WireGuard, a key is replaced after the first of these times and must not be used after the second.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
+/// The initiator replaces a key of this age even if it has nothing to send. The responder cannot start a
+/// handshake, so without this it could not send after a long silence.
+const REKEY_IDLE_AFTER: Duration = Duration::from_secs(150);
 /// If the initiator has been sending for this long without an answer, it starts a new handshake, because the
 /// responder may have restarted.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -213,6 +216,12 @@ impl Channel {
         self.initiates && (silent || !fresh)
     }
 
+    /// Returns when to start a handshake even if there is nothing to send.
+    pub(crate) fn idle_rekey_at(&self) -> Option<Time> {
+        let key = self.current.as_ref().filter(|_| self.initiates && self.pending.is_none())?;
+        Some(key.made + REKEY_IDLE_AFTER)
+    }
+
     /// Returns the key that has this index at this end.
     pub(crate) fn key(&mut self, index: u32) -> Option<&mut Keypair> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
@@ -308,7 +317,7 @@ impl Channel {
         let keys = keys.into_iter().flatten().map(|key| key.made + REJECT_AFTER);
         let over = self.heard + if self.confirmed { FORGET } else { UNCONFIRMED };
         let over = (!self.initiates).then_some(over);
-        keys.chain(over).chain(self.pending.as_ref().map(|p| p.again)).min()
+        keys.chain(over).chain(self.pending.as_ref().map(|p| p.again)).chain(self.idle_rekey_at()).min()
     }
 
     /// Returns all indices of the channel.

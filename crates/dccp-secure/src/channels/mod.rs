@@ -351,6 +351,7 @@ impl Channels {
                     self.indices.remove(pending.index & NO_SLOT);
                 }
                 None if channel.pending.is_some() => self.initiate(now, at),
+                None if channel.idle_rekey_at().is_some_and(|due| due <= now) => self.initiate(now, at),
                 None => {}
             }
             self.arm(at);

@@ -73,6 +73,27 @@ fn keys_are_renewed_without_a_gap() {
     assert_eq!(world.server.drops().len() + world.client.drops().len(), 0);
 }
 
+/// The client sends nothing for a long time. The server cannot start handshakes, so the client keeps its key
+/// usable, unless the server is gone.
+#[test]
+fn a_server_can_send_after_a_long_silence() {
+    let mut world = World::ready();
+    for second in 1..=1_200 {
+        world.wait(Duration::from_secs(1));
+        assert_eq!(world.exchange(), []);
+        if second % 300 == 0 {
+            let answer = world.answer(ChannelId(0), b"news");
+            assert!(matches!(answer, Ok(Input::Packet { .. })), "{answer:?} after {second} s");
+        }
+    }
+    assert!(world.client.stats(world.channel).unwrap().handshakes <= 1 + 1_200 / 120);
+    for _ in 0..600 {
+        world.wait(Duration::from_secs(1));
+        while world.client.poll_transmit().is_some() {}
+    }
+    assert_eq!(world.client.poll_timeout(), None, "the client does not ask forever");
+}
+
 #[test]
 fn a_key_is_not_used_for_too_long() {
     let mut world = World::ready();
