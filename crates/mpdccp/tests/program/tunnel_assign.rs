@@ -92,6 +92,21 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     bed.down();
 }
 
+/// The kernel deletes all IPv4 routes into an interface together with its last IPv4 address.
+#[test]
+fn a_new_address_keeps_the_default_route() {
+    let Some(mut bed) = asking() else { return };
+    bed.allowed = "\"0.0.0.0/0\"".into();
+    bed.up_with("", "default_route = true");
+    let way = |bed: &Bed| String::from_utf8(bed.at_client("ip route get 203.0.113.1").stdout).unwrap();
+    wait_for("addresses", || addresses(&bed).len() == 2);
+    assert!(way(&bed).contains("dev tunC"), "{}", way(&bed));
+    reload(&bed, "10.71.0.0/28", "10.71.0.64/28");
+    wait_for("another address", || addresses(&bed)[0] == "10.71.0.64/24");
+    assert!(way(&bed).contains("dev tunC"), "{}", way(&bed));
+    bed.down();
+}
+
 #[test]
 fn both_ends_report_an_impossible_assignment() {
     let Some(mut bed) = asking() else { return };

@@ -77,7 +77,7 @@ impl DefaultRoute {
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
         if carried {
-            ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
+            enter(family, &cfg.interface)?;
         }
         if !cfg.kill_switch {
             // A killed tunnel may have left an `unreachable` route behind. Ignore the error, because usually
@@ -86,6 +86,16 @@ impl DefaultRoute {
         }
         rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
         rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
+    }
+
+    /// Sets the routes into the interface again. The kernel deletes them together with the interface's last
+    /// IPv4 address.
+    pub(crate) fn renew(&self, interface: &str) {
+        for family in self.families.iter().filter(|family| family.carried) {
+            if let Err(e) = enter(family.option, interface) {
+                tracing::error!("default_route: {e}; restart the tunnel");
+            }
+        }
     }
 
     /// Keeps the rules in place after the tunnel has ended.
@@ -101,6 +111,11 @@ impl Drop for DefaultRoute {
             remove(family.option);
         }
     }
+}
+
+/// Sets the route of an IP version into the interface.
+fn enter(family: &str, interface: &str) -> Result<(), String> {
+    ip(&[family, "route", "replace", "default", "dev", interface, "table", &MARK.to_string()]).map(drop)
 }
 
 /// Removes the rules and routes of an IP version. Returns whether the rule of the separate table was removed.

@@ -123,7 +123,11 @@ impl Server {
             Request::Route(change, net) => routes::route(change, net, interface),
             Request::Addresses { remove, add } => match add.iter().find(|net| !self.may_have(net)) {
                 Some(net) => return refuse(format!("the address {net}")),
-                None => tun::set_addresses(interface, &remove, &add),
+                None => {
+                    let done = tun::set_addresses(interface, &remove, &add);
+                    self.default_route.iter().for_each(|route| route.renew(interface));
+                    done
+                }
             },
             Request::Mtu(mtu) => ip(&["link", "set", "dev", interface, "mtu", &mtu.to_string()]).map(drop),
             Request::DefaultRoute if !self.cfg.default_route => return refuse("a default route"),
