@@ -137,18 +137,24 @@ fn a_tunnel_tells_how_it_fares() {
     bed.down();
 }
 
-/// Two clients with the same key keep taking the session from each other, at growing intervals. Both ends
-/// report this.
-#[test]
-fn two_clients_with_one_key_are_told_of() {
-    let Some(mut bed) = bed() else { return };
-    bed.up("routes = false");
+/// Writes the configuration `d` of a second client, which differs from the first only in its interface and
+/// files.
+fn write_second_client(bed: &Bed) {
     let text = std::fs::read_to_string(bed.path("c.toml")).unwrap();
     let mut other = text.replace("tunC", "tunD");
     for name in ["c.sock", "c.pcap", "state"] {
         other = other.replace(&format!("/{name}"), &format!("/d{name}"));
     }
     std::fs::write(bed.path("d.toml"), other.replace("/dc.sock", "/d.sock")).unwrap();
+}
+
+/// Two clients with the same key keep taking the session from each other, at growing intervals. Both ends
+/// report this.
+#[test]
+fn two_clients_with_one_key_are_told_of() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("routes = false");
+    write_second_client(&bed);
     bed.start("d");
     let told = "4 sessions in a row";
     wait_for("the warnings of both clients", || ["c", "d"].iter().all(|end| bed.log(end).contains(told)));
@@ -308,4 +314,30 @@ fn a_default_route_and_a_kill_switch() {
         let rules = run("ip", &format!("-n {c} {family} rule"));
         assert!(!String::from_utf8_lossy(&rules.stdout).contains("0x6d70"));
     }
+}
+
+/// Only one tunnel of a host can have the default route. A second one must not take it over, nor remove the
+/// first one's kill switch when it ends.
+#[test]
+fn a_second_default_route_is_refused() {
+    let Some(mut bed) = bed() else { return };
+    bed.allowed = "\"0.0.0.0/0\"".into();
+    bed.up_with("routes = false", "default_route = true\nkill_switch = true");
+    let c = bed.space[0].clone();
+    let shown = || {
+        ["-4 rule", "-6 rule", "-4 route show table 28016", "-6 route show table 28016"]
+            .map(|what| String::from_utf8(run("ip", &format!("-n {c} {what}")).stdout).unwrap())
+    };
+    let before = shown();
+    assert!(before[2].contains("default dev tunC") && before[2].contains("unreachable"), "{before:?}");
+    write_second_client(&bed);
+    edit(&bed, "d", |text| text.replace("kill_switch = true", ""));
+    // `timeout` ends a tunnel that is not refused.
+    let (program, file) = (env!("CARGO_BIN_EXE_mpdccp"), bed.path("d.toml"));
+    let up = bed.at_client(&format!("timeout 60 {program} tunnel up --config {}", file.display()));
+    let complaint = String::from_utf8_lossy(&up.stderr);
+    assert_eq!(up.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("default_route: the tunnel tunC already"), "{complaint}");
+    assert_eq!(shown(), before);
+    bed.down();
 }

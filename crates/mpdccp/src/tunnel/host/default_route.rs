@@ -32,6 +32,12 @@ impl DefaultRoute {
         if !cfg.default_route {
             return Ok(None);
         }
+        if let Some(other) = interface_in_use().filter(|other| *other != cfg.interface) {
+            return Err(Error::usage(format!(
+                "default_route: the tunnel {other} already carries all traffic of this host; stop that tunnel, or \
+                 remove default_route here"
+            )));
+        }
         let [v4, v6] = cfg.whole_versions();
         let mut families = vec![Family { option: "-4", carried: v4 }];
         // If the kernel has no IPv6, there are no IPv6 packets to block.
@@ -147,6 +153,14 @@ pub(crate) fn is_blocked() -> bool {
     let routes = ["-4", "-6"].map(|family| shown(family, "route", "table")).join("\n");
     let mut routes = routes.lines().filter(|route| !route.is_empty()).peekable();
     routes.peek().is_some() && routes.all(|route| route.starts_with("unreachable"))
+}
+
+/// Returns the interface that the separate table has a route into. The tunnel of this interface is running,
+/// because the kernel deletes the route together with the interface.
+fn interface_in_use() -> Option<String> {
+    let routes = ["-4", "-6"].map(|family| shown(family, "route", "table")).join("\n");
+    let into = routes.lines().find_map(|route| route.strip_prefix("default dev "))?;
+    into.split_whitespace().next().map(str::to_owned)
 }
 
 /// Removes the rules and routes of each IP version that has rules and whose routes meet the condition.
