@@ -54,11 +54,11 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
     error.code
 }
 
-/// Runs a test or a server. Returns the error in `Ok` if the JSON document already contains it.
+/// Runs a test or a server. Returns the error in `Ok` if the output already contains it.
 fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {
-        return daemon::start().map(|()| None);
+        return daemon::start();
     }
     let document = plan.json == Some(Json::Document);
     let _pidfile = plan.pidfile.clone().map(PidFile::new).transpose()?;
@@ -87,6 +87,9 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         });
     })
     .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
+    if daemon::is_one() {
+        daemon::started()?;
+    }
     let app = driver.run()?;
     app.reporter.finish(app.error.as_ref().map(Error::to_string).as_deref());
     match app.error {

@@ -32,10 +32,13 @@ fn a_server_in_the_background_logs_and_ends() {
     assert!(log.lines().all(|line| line.starts_with("there: ")), "{log}");
     assert!(log.contains("listening") && log.contains(" received ") && log.contains(" kbit/s"), "{log}");
     assert!(log.contains(" 0/20 (0.00 %)") && log.contains("Jitter/RTT"), "{log}");
-    // If the start fails, the error is reported at once.
-    let failed = Place::host().run("-D -s -B 192.0.2.1 -p 7");
-    let complaint = String::from_utf8_lossy(&failed.stderr);
-    assert!(failed.status.code() == Some(2) && complaint.contains("no address 192.0.2.1"), "{failed:?}");
+    // If the start fails, the error is reported at once, and only once.
+    for (format, in_output) in [("", 0), ("-V", 0), ("-J", 1), ("--json-stream", 1)] {
+        let failed = Place::host().run(&format!("-D -s -B 192.0.2.1 -p 7 {format}"));
+        let [stdout, complaint] = [&failed.stdout, &failed.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(failed.status.code() == Some(2) && complaint.contains("no address 192.0.2.1"), "{failed:?}");
+        assert_eq!(stdout.matches("no address 192.0.2.1").count(), in_output, "{failed:?}");
+    }
 }
 
 #[test]
