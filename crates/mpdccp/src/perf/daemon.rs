@@ -1,8 +1,11 @@
 //! Runs a server in the background: perf starts itself again, detached from the terminal.
 
 use crate::error::Error;
+use nix::unistd::{dup2_stderr, dup2_stdout};
+use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Environment variable that marks the background process.
@@ -15,11 +18,19 @@ pub(crate) fn is_one() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Tells the process that waits in [`start`] that this background process has started.
-pub(crate) fn started() -> io::Result<()> {
+/// Tells the process that waits in [`start`] that this background process has started. That process then
+/// ends, and nobody reads the pipes any more. So from now on, messages on standard error go to the log file,
+/// or nowhere if there is none.
+pub(crate) fn started(log: Option<&Path>) -> io::Result<()> {
+    let null = OpenOptions::new().write(true).open("/dev/null")?;
+    match log {
+        Some(file) => dup2_stderr(OpenOptions::new().append(true).open(file)?)?,
+        None => dup2_stderr(&null)?,
+    }
     let mut stdout = io::stdout();
     stdout.write_all(&[STARTED])?;
-    stdout.flush()
+    stdout.flush()?;
+    Ok(dup2_stdout(null)?)
 }
 
 /// Starts this command line again in the background, and prints its output until the server is listening. If

@@ -61,6 +61,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         return daemon::start();
     }
     let document = plan.json == Some(Json::Document);
+    let logfile = plan.logfile.clone();
     let _pidfile = plan.pidfile.clone().map(PidFile::new).transpose()?;
     if plan.keys.is_some() {
         tell_refusals();
@@ -88,7 +89,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     })
     .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     if daemon::is_one() {
-        daemon::started()?;
+        daemon::started(logfile.as_deref())?;
     }
     let app = driver.run()?;
     app.reporter.finish(app.error.as_ref().map(Error::to_string).as_deref());
@@ -101,8 +102,11 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
 /// Logs each peer that the secure channels reject, and the reason, to standard error.
 fn tell_refusals() {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
+    // A line that cannot be written must not end the server. By default, the logger reports the failure with
+    // `eprintln!`, which panics.
+    let log = log.without_time().with_target(false).with_ansi(false).log_internal_errors(false);
     // Ignore the error: the process may already have a log.
-    let _ = log.without_time().with_target(false).with_ansi(false).try_init();
+    let _ = log.try_init();
 }
 
 /// A file that holds the process ID. Dropping this value removes the file.

@@ -1,7 +1,9 @@
 //! Tests `mpdccp perf` with keys: both ends encrypt, and identify each other by their keys.
 
+use crate::common::wait_for;
 use crate::perf_ends::{Place, record};
 use dccp_secure::{PrivateKey, PublicKey};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
@@ -83,6 +85,40 @@ fn a_server_that_names_clients_serves_no_other() {
         assert_eq!(output.status.code(), Some(2), "{client}: {complaint}");
         assert!(complaint.contains("no answer") && complaint.contains(&words), "{client}: {complaint}");
     }
+}
+
+/// A server logs refused datagrams on standard error. It must not depend on anyone reading that.
+#[test]
+fn a_refused_datagram_does_not_end_a_server_whose_log_nobody_reads() {
+    let files = Files::new();
+    let ((server_key, server), (client_key, _)) = (files.key(1), files.key(2));
+    let place = Place::host();
+    let serve = format!("-s -B 127.0.0.1 -p 0 {server_key}");
+    // A message that says that the server's key is unknown to a peer.
+    let stranger = |port: &str| {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let datagram = *b"\x52\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff";
+        socket.send_to(&datagram, format!("127.0.0.1:{port}")).unwrap();
+        let client = place.run(&format!("-c 127.0.0.1:{port} {client_key} --public-key {server} -k 20"));
+        assert!(client.status.success(), "{client:?}");
+    };
+    let mut foreground = place.serve(&format!("--json-stream {serve}"));
+    drop(foreground.child.stderr.take());
+    stranger(&foreground.port);
+    foreground.child.kill().unwrap();
+    foreground.child.wait().unwrap();
+
+    let [pid, log] = ["pid", "log"].map(|name| files.0.path().join(name));
+    for more in [String::new(), format!("--logfile {}", log.display())] {
+        let started = place.run(&format!("-D {serve} --pidfile {} {more}", pid.display()));
+        let stdout = String::from_utf8(started.stdout).unwrap();
+        stranger(stdout.split(':').nth(1).unwrap().split(',').next().unwrap());
+        let number = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+        kill_process(Pid::from_raw(number).unwrap(), Signal::TERM).unwrap();
+        wait_for("the server has ended", || !pid.exists());
+    }
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("was refused") && log.contains("listening"), "{log}");
 }
 
 #[test]
