@@ -61,8 +61,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         return daemon::start();
     }
     let document = plan.json == Some(Json::Document);
-    let logfile = plan.logfile.clone();
-    let _pidfile = plan.pidfile.clone().map(PidFile::new).transpose()?;
+    let (logfile, pidfile) = (plan.logfile.clone(), plan.pidfile.clone());
     if plan.keys.is_some() {
         tell_refusals();
     }
@@ -88,6 +87,8 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         });
     })
     .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
+    // Write the file only now: if this start fails, the file may be that of another server on this port.
+    let _pidfile = pidfile.map(PidFile::new).transpose()?;
     if daemon::is_one() {
         daemon::started(logfile.as_deref())?;
     }

@@ -22,6 +22,11 @@ fn a_server_in_the_background_logs_and_ends() {
     let text = String::from_utf8_lossy(&client.stdout);
     assert!(client.status.success() && text.contains("CCID 7") && text.contains(" MiB/s"), "{client:?}");
 
+    // A second server on this port fails to start, and leaves the file of the first one alone.
+    let second = Place::host().run(&format!("-s -B 127.0.0.1 -p {port} {files}"));
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
+    assert_eq!(fs::read_to_string(&pid).unwrap(), format!("{number}\n"));
+
     kill_process(Pid::from_raw(number).unwrap(), Signal::TERM).unwrap();
     let begun = Instant::now();
     while pid.exists() {
@@ -96,7 +101,7 @@ fn flags_of_iperf3_without_a_meaning_here_say_what_to_use() {
         ("-c 127.0.0.1 -f x", "-f"),
         ("-c 127.0.0.1 -D", "--daemon"),
         ("-c 127.0.0.1 --logfile /nowhere/log", "--logfile /nowhere/log"),
-        ("-s --pidfile /nowhere/pid", "--pidfile /nowhere/pid"),
+        ("-s -B 127.0.0.1 -p 0 --pidfile /nowhere/pid", "--pidfile /nowhere/pid"),
     ] {
         let output = Place::host().run(args);
         let complaint = String::from_utf8_lossy(&output.stderr);
