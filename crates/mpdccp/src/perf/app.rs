@@ -349,7 +349,7 @@ impl App for PerfApp {
         let mut sum = Sum::default();
         for (session, transfer) in &mut self.transfers {
             if let Some(lap) = transfer.lap(core, now, *session) {
-                self.reporter.interval(*session, &lap, &mut sum);
+                self.reporter.interval(*session, lap, &mut sum);
             }
         }
         if matches!(self.plan.role, Role::Client { parallel: 2.., .. }) {

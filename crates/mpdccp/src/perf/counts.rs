@@ -1,7 +1,7 @@
 //! Counts of the messages that were sent or received in a time span.
 
-use crate::perf::lap::{PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
+use crate::perf::sent::{PathSent, Sent};
 use crate::perf::table::{Row, percent};
 use mpdccp_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,20 @@ pub(crate) struct In {
     one_way_ms: Option<OneWay>,
 }
 
+/// The counts between two reports.
+pub(crate) struct Lap {
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+    pub(crate) size: usize,
+    pub(crate) sent: Option<(Sent, Sent)>,
+    pub(crate) received: Option<In>,
+    /// How much the number of missing messages has grown. Messages that arrive late make that number smaller;
+    /// then this is 0.
+    pub(crate) lost: u64,
+    /// Whether the results exclude these counts.
+    pub(crate) omitted: bool,
+}
+
 fn mbps(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 }
 }
@@ -121,33 +135,32 @@ impl Out {
 }
 
 impl In {
-    pub(crate) fn of(
-        span: &Span,
-        echo: bool,
-        seconds: f64,
-        lost: u64,
-        reordered: Option<u64>,
-        jitter_ms: Option<f64>,
-    ) -> In {
+    /// Returns the counts of a span. The losses are those since the beginning.
+    fn of(span: &Span, meter: &Meter, seconds: f64, reordered: Option<u64>) -> In {
+        let lost = meter.lost();
         In {
             seconds,
             messages: span.messages,
             bytes: span.bytes,
             mbps: mbps(span.bytes, seconds),
             lost,
-            lost_percent: percent(lost, span.messages + lost),
+            lost_percent: percent(lost, meter.total.messages + lost),
             reordered,
-            jitter_ms,
+            jitter_ms: meter.jitter_ms(),
             latency_ms: span.latency(),
-            one_way_ms: echo.then(|| span.one_way()),
+            one_way_ms: meter.echo.then(|| span.one_way()),
         }
     }
 
     /// Returns a meter's total counts.
     pub(crate) fn total(meter: &Meter) -> In {
         let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
-        let reordered = Some(meter.reordered);
-        In::of(&meter.total, meter.echo, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
+        In::of(&meter.total, meter, span.as_secs_f64(), Some(meter.reordered))
+    }
+
+    /// Returns the counts since the last call. The time since then is `span`.
+    pub(crate) fn lap(meter: &mut Meter, span: Duration) -> In {
+        In::of(&meter.lap(), meter, span.as_secs_f64(), None)
     }
 
     /// Returns a line of the table.
@@ -175,5 +188,29 @@ impl In {
             lines.push(format!("delay above its minimum: forward {forward}, reverse {reverse}"));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::message::{self, ClockId};
+    use mpdccp_units::Time;
+
+    #[test]
+    fn losses_of_an_interval_are_those_since_the_beginning() {
+        let clock = ClockId::here();
+        let mut meter = Meter::new(clock);
+        let mut lap = |numbers: &[u32]| {
+            for number in numbers {
+                meter.on_message(Time::ZERO, &message::write(*number, 100, clock, Time::ZERO));
+            }
+            let In { messages, lost, lost_percent, .. } = In::lap(&mut meter, Duration::from_secs(1));
+            (messages, lost, lost_percent)
+        };
+        assert_eq!(lap(&[0, 2, 3]), (3, 1, 25.0));
+        assert_eq!(lap(&[4]), (1, 1, 20.0));
+        assert_eq!(lap(&[]), (0, 1, 20.0));
+        assert_eq!(lap(&[1]), (1, 0, 0.0));
     }
 }

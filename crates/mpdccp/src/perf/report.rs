@@ -1,11 +1,10 @@
 //! Prints the results as text for people, or as JSON for programs.
 
 use crate::perf::args::Json;
-use crate::perf::counts::{In, Out, Tally};
+use crate::perf::counts::{In, Lap, Out, Tally};
 use crate::perf::cpu::Share;
 use crate::perf::daemon;
 use crate::perf::iperf3::Document;
-use crate::perf::lap::Lap;
 use crate::perf::output::{Output, Unit};
 use crate::perf::table::{HEADER, Row};
 use crate::perf::transfer::{MOST_OUTPUT, Transfer};
@@ -306,19 +305,14 @@ impl Reporter {
     }
 
     /// Reports an interval of one session and adds it to `sum`.
-    pub(crate) fn interval(&mut self, session: SessionId, lap: &Lap, sum: &mut Sum) {
+    pub(crate) fn interval(&mut self, session: SessionId, lap: Lap, sum: &mut Sum) {
         let span = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
         let sent = lap.sent.as_ref();
         let sent = sent.map(|(before, after)| Out::between(before, after, lap.size, lap.to - lap.from));
-        let received = lap
-            .received
-            .as_ref()
-            .map(|messages| In::of(messages, lap.echo, span.1 - span.0, lap.lost, None, lap.jitter_ms));
-        // Messages that arrive late can make the number of missing messages smaller than at the last report.
-        let lost = lap.lost.saturating_sub(lap.lost_before);
+        let received = lap.received;
         let arrived = received.as_ref().map(In::row).map(|row| {
-            let total = (row.total - row.lost).saturating_add(lost);
-            ("received", Row { lost, total, ..row })
+            let total = (row.total - row.lost).saturating_add(lap.lost);
+            ("received", Row { lost: lap.lost, total, ..row })
         });
         let lines: Vec<Line> = sent.iter().map(|s| ("sent", s.row())).chain(arrived).collect();
         sum.add(span, &lines);

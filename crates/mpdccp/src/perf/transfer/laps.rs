@@ -2,8 +2,8 @@
 
 use super::{Mode, Stage, Transfer};
 use crate::perf::control::Test;
-use crate::perf::counts::Out;
-use crate::perf::lap::{Lap, PathSent, Sent};
+use crate::perf::counts::{In, Lap, Out};
+use crate::perf::sent::{PathSent, Sent};
 use dccp_net::Core;
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Time};
@@ -51,16 +51,15 @@ impl Transfer {
         }
         let omitted = now.since(self.opened) <= self.omit() && !self.omit().is_zero();
         let from = std::mem::replace(&mut self.lapped, now);
+        let lost_before = std::mem::replace(&mut self.missing, self.meter.lost());
         Some(Lap {
             from: from.since(self.opened),
             to: now.since(self.opened),
             size: self.size(),
             sent: self.sender.is_some().then(|| (before, self.sent.clone())),
-            received: (self.sender.is_none() || self.meter.first.is_some()).then(|| self.meter.lap()),
-            lost: self.meter.lost(),
-            lost_before: std::mem::replace(&mut self.missing, self.meter.lost()),
-            jitter_ms: self.meter.jitter_ms(),
-            echo: self.meter.echo,
+            received: (self.sender.is_none() || self.meter.first.is_some())
+                .then(|| In::lap(&mut self.meter, now.since(from))),
+            lost: self.missing.saturating_sub(lost_before),
             omitted,
         })
     }

@@ -1,6 +1,5 @@
-//! A transfer's counts at one point in time, and the difference between two sets of counts.
+//! A sender's counts at one point in time.
 
-use crate::perf::meter::Span;
 use mpdccp_proto::PathState;
 use mpdccp_units::Duration;
 
@@ -33,22 +32,4 @@ pub(crate) struct PathSent {
     pub(crate) phase: &'static str,
     /// Largest IP packet, bytes.
     pub(crate) mtu: u16,
-}
-
-/// The counts between two reports.
-pub(crate) struct Lap {
-    pub(crate) from: Duration,
-    pub(crate) to: Duration,
-    pub(crate) size: usize,
-    pub(crate) sent: Option<(Sent, Sent)>,
-    pub(crate) received: Option<Span>,
-    /// Messages missing since the start.
-    pub(crate) lost: u64,
-    pub(crate) jitter_ms: Option<f64>,
-    /// The value of `lost` at the last report.
-    pub(crate) lost_before: u64,
-    /// Whether the received messages are echoes of this end's messages.
-    pub(crate) echo: bool,
-    /// Whether the results exclude these counts.
-    pub(crate) omitted: bool,
 }
