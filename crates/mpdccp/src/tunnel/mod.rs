@@ -271,8 +271,14 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Init(args) => init::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Health { all_paths, peer, json, which } => {
-            let status = control::status(&which.socket()?, peer.as_deref())?;
-            let wrong = health::wrong(&status, peer.as_deref(), all_paths);
+            let status = match which.socket() {
+                Err(e) if which.config.is_some() || !control::running().is_empty() => return Err(e),
+                socket => socket.and_then(|socket| control::status(&socket, peer.as_deref())),
+            };
+            let wrong = status.map_or_else(
+                |e| vec![e.to_string()],
+                |status| health::wrong(&status, peer.as_deref(), all_paths),
+            );
             if json {
                 println!("{}", health::json(&wrong));
             }

@@ -273,4 +273,9 @@ fn nobody_to_ask() {
     for args in [&["status"][..], &["down"], &["path", "del", "a"]] {
         case.check(case.command(args).output().unwrap(), &["no tunnel answers", "tunnel up"]);
     }
+    // For `health`, this is a finding instead of an error.
+    let output = case.command(&["health", "--json"]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &found["healthy"]), (Some(1), &false.into()), "{output:?}");
+    assert!(found["wrong"][0].as_str().unwrap().contains("no tunnel answers"), "{found}");
 }
