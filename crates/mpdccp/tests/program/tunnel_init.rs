@@ -1,7 +1,7 @@
 //! Tests that the configurations written by `mpdccp tunnel init` and `import` make a working tunnel.
 
 use crate::common::spaces::Spaces;
-use crate::common::wait_for;
+use crate::common::{able, wait_for};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
@@ -65,6 +65,22 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     assert!(text(&again).contains("client.toml exists"), "{}", text(&again));
     assert_eq!(std::fs::read(world.path("client.toml")).unwrap(), before);
     carries(&mut world, "10.9.0.1");
+}
+
+/// The client routes both IP versions into the tunnel, so the server must translate the addresses of both.
+#[test]
+fn the_steps_for_all_traffic_cover_both_ip_versions() {
+    let Some(world) = world(2) else { return };
+    let init = ["init", "--server", "203.0.113.1", "--all-traffic", "--lan", "192.168.88.0/24"];
+    let said = text(&tunnel(&world, "c", &init));
+    assert_eq!(said.matches("net.ipv6.conf.all.forwarding=1").count(), 2, "{said}");
+    assert_eq!(said.matches("accept_ra` prints 1").count(), 2, "{said}");
+    let nat = said.lines().find_map(|line| line.split_once("at the server: nft "));
+    let (_, nat) = nat.unwrap_or_else(|| panic!("no rule for the addresses\n{said}"));
+    assert_eq!(nat.matches(" inet mpdccp").count(), 3, "{nat}");
+    if able(&["nft"]) {
+        world.sh("s", &format!("nft {nat}"));
+    }
 }
 
 #[test]

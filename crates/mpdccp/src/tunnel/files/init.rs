@@ -16,6 +16,10 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel init --server 203.0.113.1:443 --directory /etc/mpdccp --all-traffic
   mpdccp tunnel init --server 203.0.113.1 --line dsl=eth0 --line lte=wwan0 --lan 192.168.88.0/24";
 
+/// How to let a host forward packets. A host that forwards IPv6 packets ignores router advertisements, unless
+/// `accept_ra` of the interface is 2.
+const FORWARD: &str = "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, and add both settings in /etc/sysctl.d. If `sysctl net.ipv6.conf.INTERFACE.accept_ra` prints 1 for an Internet connection, first set it to 2, or the host loses an IPv6 default route from router advertisements";
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Address or name of the server, with an optional port (default 6511).
@@ -214,16 +218,13 @@ fn steps(args: &Args, server: &Remote, port: u16, inner: &Inner, files: &[NewFil
         ),
     ];
     if args.all_traffic || !args.lans.is_empty() {
-        steps.push("at the server: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, and add both settings in /etc/sysctl.d".into());
+        steps.push(format!("at the server: {FORWARD}"));
     }
     if args.all_traffic {
-        steps.push("at the server: nft add table ip mpdccp; nft add chain ip mpdccp post '{ type nat hook postrouting priority srcnat; }'; nft add rule ip mpdccp post oifname != mpdccp0 masquerade".into());
+        steps.push("at the server: nft add table inet mpdccp; nft add chain inet mpdccp post '{ type nat hook postrouting priority srcnat; }'; nft add rule inet mpdccp post oifname != mpdccp0 masquerade".into());
     }
     if !args.lans.is_empty() {
-        steps.push(
-            "on this host: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, to forward packets of the LAN"
-                .into(),
-        );
+        steps.push(format!("on this host, to forward packets of the LAN: {FORWARD}"));
     }
     steps.push(format!(
         "on this host: mpdccp tunnel doctor --config {client}   (reports faults and how to fix them)"
