@@ -16,6 +16,12 @@ impl Error {
         Error { message: message.into(), code: ExitCode::from(2) }
     }
 
+    /// Creates an error for a missing prerequisite. If it may appear later (`absent`), the exit code is 1: a
+    /// service manager should try again.
+    pub(crate) fn missing(absent: bool, message: impl Into<String>) -> Error {
+        if absent { Error::runtime(message) } else { Error::usage(message) }
+    }
+
     /// Creates an error for a failure at run time. The exit code is 1.
     pub(crate) fn runtime(message: impl Into<String>) -> Error {
         Error { message: message.into(), code: ExitCode::from(1) }

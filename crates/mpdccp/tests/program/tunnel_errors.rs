@@ -59,8 +59,12 @@ impl Case {
     }
 
     fn check(&self, output: Output, words: &[&str]) {
+        self.check_code(2, output, words);
+    }
+
+    fn check_code(&self, code: i32, output: Output, words: &[&str]) {
         let message = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert_eq!(output.status.code(), Some(code), "{message}");
         for word in words {
             assert!(message.contains(word), "no `{word}` in: {message}");
         }
@@ -173,8 +177,15 @@ fn peers_must_be_told_apart() {
 
 #[test]
 fn an_address_that_is_not_here_to_listen_on() {
+    // The address may appear later, for example while the host boots. So the exit code is 1, which makes the
+    // service manager try again.
+    let fails_with = |config: &str, words: &[&str]| {
+        let case = Case::new(config);
+        case.check_code(1, case.command(&["up"]).output().unwrap(), words);
+    };
     let elsewhere = SERVER.replace("127.0.0.1:0", "192.0.2.77:0");
-    Case::new(&elsewhere).fails_with(&["listen 192.0.2.77:0", "no address 192.0.2.77", "ip address"]);
+    fails_with(&elsewhere, &["listen 192.0.2.77:0", "no address 192.0.2.77", "ip address"]);
+    fails_with(&format!("web = \"192.0.2.77:80\"\n{SERVER}"), &["web: cannot listen on 192.0.2.77:80"]);
     let named = format!("{SERVER}[[peer.path]]\nname = \"a\"\nremote = \"hub.example.org\"\n");
     Case::new(&named).fails_with(&["path `a`", "hub.example.org", "client's IP address"]);
 }

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +40,8 @@ impl Response {
 /// Opens the listening socket. `key` is the configuration key to name in errors.
 pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, Error> {
     let listener = TcpListener::bind(at).map_err(|e| {
-        Error::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
+        let what = format!("{key}: cannot listen on {at}: {e}; choose another address or port");
+        Error::missing(e.kind() == ErrorKind::AddrNotAvailable, what)
     })?;
     if !at.ip().is_loopback() {
         tracing::warn!("{key}: every host that reaches {at} can read this page");

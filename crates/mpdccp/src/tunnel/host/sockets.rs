@@ -197,7 +197,7 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u
                 Encapsulation::Raw => SocketAddr::new(listen.ip, 0),
             };
             let socket = open_socket(core, cfg, *encapsulation, Bind { addr, interface: None }, shard)
-                .map_err(|e| Error::usage(format!("listen {listen}: {}", e.why)))?;
+                .map_err(|e| Error::missing(e.absent, format!("listen {listen}: {}", e.why)))?;
             sockets.push((socket, addr.is_ipv4()));
         }
     }
