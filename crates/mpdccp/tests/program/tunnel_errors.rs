@@ -290,3 +290,18 @@ fn nobody_to_ask() {
     assert_eq!((output.status.code(), &found["healthy"]), (Some(1), &false.into()), "{output:?}");
     assert!(found["wrong"][0].as_str().unwrap().contains("no tunnel answers"), "{found}");
 }
+
+/// After a change of `interface` in its file, a running tunnel still has the socket of the old interface.
+#[test]
+fn a_tunnel_whose_file_names_another_socket_is_listed() {
+    let case = Case::new(CLIENT);
+    let directory = case.path("mpdccp");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let _running = std::os::unix::net::UnixListener::bind(directory.join("old.sock")).unwrap();
+    for args in ["reload", "down"] {
+        let mut command = case.command(&[args]);
+        let output = command.env("XDG_RUNTIME_DIR", case.directory.path()).output().unwrap();
+        case.check(output, &["no tunnel answers", "a running tunnel with --config", "mpdccp/old.sock"]);
+    }
+}

@@ -345,7 +345,12 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
             ErrorKind::PermissionDenied => "only root and the tunnel's user have access; use sudo",
             _ => "start a tunnel with `mpdccp tunnel up`",
         };
-        Error::usage(format!("no tunnel answers at {}: {e}; {fix}", path.display()))
+        // A running tunnel keeps its socket when `interface` or `control` changes in its file.
+        let others = match &running()[..] {
+            [] => String::new(),
+            others => format!(", or choose a running tunnel with --config: {}", list(others)),
+        };
+        Error::usage(format!("no tunnel answers at {}: {e}; {fix}{others}", path.display()))
     };
     let mut stream = UnixStream::connect(path).map_err(none)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -391,14 +396,16 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
              `mpdccp tunnel up --config FILE`"
         ))),
         [] => Err(Error::usage("no tunnel is running; start one with `mpdccp tunnel up --config FILE`")),
-        several => {
-            let named: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
-            Err(Error::usage(format!(
-                "several tunnels are running; choose one with --config and its socket or file: {}",
-                named.join(", ")
-            )))
-        }
+        several => Err(Error::usage(format!(
+            "several tunnels are running; choose one with --config and its socket or file: {}",
+            list(several)
+        ))),
     }
+}
+
+fn list(sockets: &[PathBuf]) -> String {
+    let named: Vec<String> = sockets.iter().map(|path| path.display().to_string()).collect();
+    named.join(", ")
 }
 
 /// Returns the sockets of all running tunnels in the usual directories. Skips directories in which another
