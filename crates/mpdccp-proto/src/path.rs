@@ -17,8 +17,8 @@ pub enum PathState {
     Suspect,
     /// Closed. The path manager may reconnect the path.
     Down,
-    /// The path is up and has priority 0 or 1. It carries data only while no other path can
-    /// (RFC 9897 section 3.2.10).
+    /// The path is up and has priority 0 or 1. With priority 1, it carries data only while no other path can;
+    /// with priority 0, never (RFC 9897 section 3.2.10).
     Standby,
 }
 

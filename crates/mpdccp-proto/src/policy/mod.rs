@@ -90,28 +90,33 @@ impl Rule {
     }
 
     /// Writes the rows of the paths that the rule's packets may take to `out`, with the priorities that apply
-    /// to these packets. Returns false if no such path is up and wide enough and the packet may neither wait
-    /// nor take another path.
+    /// to these packets. Returns false if no such path is up, wide enough and of a priority above 0, and the
+    /// packet may neither wait nor take another path.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
-        out.extend(rows.iter().filter(|row| self.permits(row)).cloned());
-        let usable = |row: &PathRow| row.state.is_up() && info.len <= row.max_payload;
+        out.extend(rows.iter().filter(|row| self.permits(row)).map(|row| self.ranked(row)));
+        let usable = |row: &PathRow| row.state.is_up() && info.len <= row.max_payload && row.prio > 0;
         if !out.iter().any(usable) {
             match self.otherwise {
                 Otherwise::Wait => {}
                 Otherwise::Drop => return false,
                 Otherwise::Any => {
                     out.clear();
-                    out.extend_from_slice(rows);
+                    out.extend(rows.iter().map(|row| self.ranked(row)));
                 }
             }
         }
-        for row in out.iter_mut() {
-            if let Some((_, prio)) = self.priorities.iter().find(|(name, _)| *name == row.name) {
-                row.prio = if row.peer_prio <= OVERFLOW { row.peer_prio.min(*prio) } else { *prio };
-            }
-        }
         true
+    }
+
+    /// Returns the row with the priority that applies to the rule's packets.
+    fn ranked(&self, row: &PathRow) -> PathRow {
+        let own = self.priorities.iter().find(|(name, _)| *name == row.name).map(|(_, prio)| *prio);
+        let prio = own.map_or(row.prio, |own| match row.peer_prio {
+            peer @ ..=OVERFLOW => peer.min(own),
+            _ => own,
+        });
+        PathRow { prio, ..row.clone() }
     }
 
     fn permits(&self, row: &PathRow) -> bool {
@@ -156,6 +161,17 @@ mod tests {
         assert_eq!(left(&rule, &rows), None);
         rows[0] = PathRow { max_payload: 999, ..named(0, "dsl", 10) };
         assert_eq!(left(&rule, &rows), None, "the path's MTU is too small");
+    }
+
+    #[test]
+    fn a_path_of_priority_0_counts_as_excluded() {
+        let mut rule = Rule { paths: alloc::vec![PathName::of("lte")], ..Rule::default() };
+        let rows = [named(0, "dsl", 10), PathRow { prio: 0, ..named(1, "lte", 10) }];
+        assert_eq!(left(&rule, &rows), Some(alloc::vec![(0, 3), (1, 0)]), "not only the forbidden path");
+        rule.otherwise = Otherwise::Drop;
+        assert_eq!(left(&rule, &rows), None);
+        rule.priorities = alloc::vec![(PathName::of("lte"), 3)];
+        assert_eq!(left(&rule, &rows), Some(alloc::vec![(1, 3)]), "the rule's own priority allows it");
     }
 
     #[test]

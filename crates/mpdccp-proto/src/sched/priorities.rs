@@ -1,7 +1,7 @@
 //! Path priorities (RFC 9897 section 3.2.10), which are applied once, before any scheduler. A path of
-//! priority 0 is never used. Priority 1 (standby) is used only when no path of priority 2 or more is usable.
-//! Priority 2 (secondary) is used only when all primary paths are gone or congested. Priorities 3 to 15
-//! (primary) are left to the scheduler.
+//! priority 0 is never used, even if no other path is left: it may be forbidden because of its cost. Priority
+//! 1 (standby) is used only when no path of priority 2 or more is usable. Priority 2 (secondary) is used only
+//! when all primary paths are gone or congested. Priorities 3 to 15 (primary) are left to the scheduler.
 
 use super::scheduler::congested;
 use crate::{PathRow, PktInfo, QueueView};
@@ -31,13 +31,10 @@ pub(crate) fn offer(
     offered: &mut Vec<PathRow>,
 ) {
     offered.clear();
-    // The RFC says "At least one path must not be 0". If all are 0, the zeros are ignored.
-    let all_zero = rows.iter().all(|row| row.prio == 0);
-    let usable = || rows.iter().filter(|row| fits(pkt, row) && (all_zero || row.prio > 0));
-    let primary = |row: &PathRow| all_zero || row.prio > SECONDARY;
-    offered.extend(usable().filter(|row| primary(row)).cloned());
+    let usable = || rows.iter().filter(|row| fits(pkt, row));
+    offered.extend(usable().filter(|row| row.prio > SECONDARY).cloned());
     let primaries = offered.len();
-    for row in usable().filter(|row| !primary(row) && row.prio == SECONDARY) {
+    for row in usable().filter(|row| row.prio == SECONDARY) {
         if offered[..primaries].iter().all(|first| congested(now, first, queue, row)) {
             offered.push(row.clone());
         }
@@ -49,9 +46,8 @@ pub(crate) fn offer(
 
 /// Returns the size of the largest packet that may take the same path as small packets.
 pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
-    let all_zero = rows.iter().all(|row| row.prio == 0);
-    let rank = |row: &&PathRow| if all_zero { 0 } else { row.prio.min(SECONDARY + 1) };
-    let usable = || rows.iter().filter(|row| row.state.is_up() && (all_zero || row.prio > 0));
+    let rank = |row: &&PathRow| row.prio.min(SECONDARY + 1);
+    let usable = || rows.iter().filter(|row| row.state.is_up() && row.prio > 0);
     let best = usable().map(|row| rank(&row)).max()?;
     usable().filter(|row| rank(row) == best).map(|row| row.max_payload).max()
 }
@@ -71,7 +67,7 @@ mod tests {
         let wide = |id, prio, most| PathRow { max_payload: most, ..row(id, prio, 10) };
         assert_eq!(room(&[wide(0, 3, 900), wide(1, 4, 1000), wide(2, 2, 1400)]), Some(1000));
         assert_eq!(room(&[wide(0, 1, 900), wide(1, 2, 800), wide(2, 0, 1400)]), Some(800));
-        assert_eq!(room(&[wide(0, 0, 900), wide(1, 0, 800)]), Some(900));
+        assert_eq!(room(&[wide(0, 0, 900), wide(1, 0, 800)]), None);
         let down = PathRow { state: PathState::Suspect, ..wide(0, 3, 1400) };
         assert_eq!((room(&[down.clone(), wide(1, 1, 900)]), room(&[down])), (Some(900), None));
     }
@@ -92,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_never_used_unless_all_are_zero() {
+    fn zero_is_never_used() {
         assert_eq!(offered(0, &[row(0, 0, 10), row(1, 3, 10)]), [1]);
         assert_eq!(
             offered(0, &[row(0, 0, 10), closed(1, 1)]),
@@ -101,7 +97,7 @@ mod tests {
         );
         let down = PathRow { state: PathState::Down, ..row(1, 3, 10) };
         assert!(offered(0, &[row(0, 0, 10), down]).is_empty(), "a path that is down is no reason, either");
-        assert_eq!(offered(0, &[row(0, 0, 10), row(1, 0, 10)]), [0, 1], "RFC 9897 section 3.2.10");
+        assert!(offered(0, &[row(0, 0, 10), row(1, 0, 10)]).is_empty());
     }
 
     #[test]

@@ -125,15 +125,32 @@ fn a_path_of_priority_0_never_carries_beside_another() {
     });
 }
 
-/// "At least one path must not be 0": if all are 0, the zeros are ignored.
+/// A path of priority 0 may be forbidden because of its cost, so it carries nothing even if it is the last
+/// one. The packets wait, and are dropped and counted when they are too old.
 #[test]
-fn priority_0_of_all_paths_counts_for_none() {
-    everywhere([0, 0], |world, _| {
-        for carried in world.thin() {
-            assert!(carried.iter().sum::<usize>() >= 60, "{}: {carried:?}", world.what);
+fn a_path_of_priority_0_never_carries_alone() {
+    let check = |world: &mut World| {
+        for [first, second] in world.thin() {
+            assert_eq!([first, second], [0, 0], "{}", world.what);
         }
-        world.net.run(Duration::from_millis(200));
-        let [up, down] = [Server, Client].map(|to| world.net.numbers(to).len());
-        assert_eq!([up, down], [60, 60], "{}", world.what);
+        world.net.run(Duration::from_secs(2));
+        for (end, id) in world.ids {
+            let status = world.net.status(end, id);
+            assert_eq!(
+                (status.queue.packets, status.queue_stats.dropped_old),
+                (0, 60),
+                "{} at {end:?}",
+                world.what
+            );
+        }
+    };
+    everywhere([0, 0], |world, _| check(world));
+    // The other path is removed, and the server forgets it.
+    everywhere([3, 0], |world, _| {
+        let (now, [(_, client), (_, server)]) = (world.net.now, world.ids);
+        world.net.client.remove_path(now, client, PathId(0));
+        world.net.run(Duration::from_secs(5));
+        assert_eq!(world.net.status(Server, server).paths.len(), 1, "{}", world.what);
+        check(world);
     });
 }

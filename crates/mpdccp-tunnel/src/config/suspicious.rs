@@ -45,7 +45,7 @@ impl Config {
             }
             let never = |path: &&PathSpec| path.priority.is_some_and(|prio| prio.0 == 0);
             let all = !specs.is_empty() && specs.iter().all(never);
-            let what = "all paths have priority 0 (never use), so priorities are ignored";
+            let what = "all paths have priority 0 (never use), so the tunnel carries nothing";
             say(format!("peer.{i}.path.0.priority"), all.then(|| what.into()));
         }
         found
