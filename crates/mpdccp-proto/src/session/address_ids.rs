@@ -53,8 +53,8 @@ impl LocalAddrs {
     }
 }
 
-/// Addresses that the peer advertised. The entry of a removed address keeps its newest MP_SEQ, so that
-/// outdated options are recognised.
+/// Addresses that the peer advertised. The entry of a removed address keeps the MP_SEQ and the nonce of its
+/// newest option, so that outdated options and copies are recognised.
 #[derive(Debug, Default)]
 pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 
@@ -62,6 +62,7 @@ pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 pub(super) struct Remote {
     pub(super) addr: Option<(IpAddr, Option<u16>)>,
     pub(super) seq: Seq,
+    pub(super) nonce: u32,
 }
 
 impl RemoteAddrs {

@@ -104,8 +104,8 @@ impl Session {
                 self.count(Counter::AddAddrTooMany)
             }
             _ => {
-                let before =
-                    self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
+                let given = Remote { addr: Some((addr, port)), seq: mp_seq, nonce };
+                let before = self.remote_addrs.0.insert(addr_id, given);
                 if before.is_none_or(|before| before.addr.is_none()) {
                     self.events.push_back(SessionEvent::PeerAddresses);
                 }
@@ -170,7 +170,10 @@ impl Session {
             return false;
         }
         let known = self.remote_addrs.0.get(&addr_id);
-        if known.is_some_and(|known| mp_seq.before(known.seq)) {
+        // All transmissions of a removal have one nonce. Once the peer has a confirmation, it may give the ID
+        // to a new subflow, which a late transmission must not end.
+        let copy = |known: &Remote| known.addr.is_none() && known.nonce == nonce;
+        if known.is_some_and(|known| mp_seq.before(known.seq) || copy(known)) {
             self.count(Counter::OutdatedMpOption);
             return true;
         }
@@ -180,7 +183,7 @@ impl Session {
             self.count(Counter::RemoveAddrUnknown);
             return false;
         }
-        let removed = self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
+        let removed = self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq, nonce });
         self.events.push_back(SessionEvent::PeerAddresses);
         // RFC 9897 section 3.2.9: the removal ends all subflows that use the address.
         for i in 0..self.paths.len() {

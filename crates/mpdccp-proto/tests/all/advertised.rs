@@ -4,7 +4,7 @@
 use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_proto::{Ecn, Route};
-use dccp_wire::{MpOption, PacketType};
+use dccp_wire::{MpOption, Opt, OptionBuf, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
@@ -180,4 +180,41 @@ fn a_refused_join_waits_before_the_next() {
     net.stream(Client, id, 1_000, 1_000, Duration::from_millis(2));
     let joins = net.logged(Client, PacketType::Request).len() - before;
     assert!((2..=12).contains(&joins), "{joins} joins within 2 s; they must be an RTO apart");
+}
+
+/// Once a removal is confirmed, its Address ID may serve a new subflow. A transmission of the removal that
+/// the network delivers late does not end this subflow, whether or not it is the one that was confirmed.
+#[test]
+fn a_late_copy_of_a_removal_does_not_end_a_new_subflow() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let sid = net.server_id();
+    net.wires[1].up = false;
+    net.client.set_link(net.now, id, PathId(1), false);
+    net.client.remove_path(net.now, id, PathId(1));
+    net.run(Duration::from_secs(4));
+    net.wires[1].up = true;
+    net.client.add_path(net.now, id, path(1));
+    net.run(Duration::from_secs(1));
+    let joins = net.log.iter().flat_map(Logged::mp).filter_map(|option| match option {
+        MpOption::Join { addr_id, .. } if addr_id != 0 => Some(addr_id),
+        _ => None,
+    });
+    assert_eq!(joins.collect::<Vec<_>>(), [1, 1], "the new subflow has the Address ID of the old one");
+    let is_removal = |option: &MpOption<'_>| matches!(option, MpOption::RemoveAddr { .. });
+    let removal = net.log.iter().find(|packet| packet.mp().iter().any(is_removal)).unwrap();
+    let (bytes, mut mp) = (removal.bytes.clone(), removal.mp());
+    let MpOption::Seq(seq) = &mut mp[0] else { panic!("{mp:?}") };
+    *seq = seq.next();
+    let mut options = OptionBuf::new();
+    for option in mp {
+        options.push(&Opt::Mp(option));
+    }
+    let again = with_options(&bytes, options.as_bytes());
+    let route = net.status(Server, sid).paths[0].route;
+    for (count, late) in [bytes, again].into_iter().enumerate() {
+        net.inject(Server, route, Ecn::NotEct, &late);
+        net.run(Duration::from_secs(1));
+        assert_eq!(counter(&net.status(Server, sid), "outdated_mp_option"), count as u64 + 1);
+        assert_eq!(net.state(Server, sid), [PathState::Up; 2]);
+    }
 }
