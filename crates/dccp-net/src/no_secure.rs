@@ -80,7 +80,7 @@ impl Channels {
         match self.0 {}
     }
 
-    pub fn admit_strangers(&mut self, _: usize) {
+    pub fn admit_strangers(&mut self, _: usize, _: usize) {
         match self.0 {}
     }
 }

@@ -23,7 +23,7 @@ pub enum Reason {
     OldHandshake,
     /// Both ends have no common cipher.
     NoCommonCipher,
-    /// No free index is left.
+    /// No free index is left, or too many peers that are not configured have channels.
     TooMany,
     /// A datagram for a different server, or an answer from a server other than the one that answered first.
     OtherServer,

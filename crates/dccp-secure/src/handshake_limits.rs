@@ -76,7 +76,8 @@ pub(crate) struct Sources {
     swept: Time,
 }
 
-fn source(ip: IpAddr) -> u128 {
+/// Returns the source that an address belongs to.
+pub(crate) fn source(ip: IpAddr) -> u128 {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
         IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,

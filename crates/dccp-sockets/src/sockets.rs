@@ -74,7 +74,7 @@ impl Options {
             seed,
         });
         if accepts && self.any_peer {
-            channels.admit_strangers(self.max_connections);
+            channels.admit_strangers(self.max_connections, self.per_source());
         }
         for (number, (key, preshared)) in (0u32..).zip(&self.peers) {
             channels.add_peer(number, *key, preshared.clone());

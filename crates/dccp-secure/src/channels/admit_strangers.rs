@@ -2,12 +2,14 @@
 //! has a channel.
 
 use super::{Channels, Event};
+use crate::address::Address;
 use crate::drops::Reason;
+use crate::handshake_limits::source;
 use crate::keys::{PresharedKey, PublicKey};
 use crate::strangers::{FIRST, is_stranger};
 use mpdccp_units::{Duration, Time};
 
-/// Once the maximum number of strangers is reached, those that have been silent for this long are dropped.
+/// Once a maximum number of strangers is reached, those that have been silent for this long are dropped.
 /// Active sessions send more often than this.
 const SILENT: Duration = Duration::from_secs(60);
 /// Minimum interval between searches for silent strangers, because each search examines all strangers.
@@ -15,22 +17,30 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 impl Channels {
     /// Accepts any peer that has a key, in addition to the configured peers, but at most `most` such peers at
-    /// a time. They have no preshared key. As long as such a peer has a channel, [`peer_key`](Self::peer_key)
-    /// returns the key for its number. A server with several shards must not call this.
-    pub fn admit_strangers(&mut self, most: usize) {
-        self.strangers.most = most;
+    /// a time. They have no preshared key. One source, that is, an IPv4 address or an IPv6 /64, may have
+    /// `each` of these peers, or fewer if few places are free. As long as such a peer has a channel,
+    /// [`peer_key`](Self::peer_key) returns the key for its number. A server with several shards must not
+    /// call this.
+    pub fn admit_strangers(&mut self, most: usize, each: usize) {
+        (self.strangers.most, self.strangers.each) = (most, each);
     }
 
     /// Assigns a number to a stranger.
-    pub(super) fn admit(&mut self, now: Time, key: PublicKey) -> Result<u32, Reason> {
+    pub(super) fn admit(&mut self, now: Time, from: &Address, key: PublicKey) -> Result<u32, Reason> {
         if self.strangers.most == 0 || self.shards > 0 {
             self.stranger = Some(key);
             return Err(Reason::UnknownPeer);
         }
-        if self.strangers.count >= self.strangers.most {
+        let source = source(from.remote.ip());
+        if self.strangers.are_too_many(source) {
             self.sweep(now);
         }
-        if self.strangers.count >= self.strangers.most {
+        // The first message of a handshake may have a forged source, so strangers that have not confirmed
+        // their keys must not keep other strangers of this source out.
+        if self.strangers.are_too_many(source) {
+            self.drop_strangers(self.oldest_unconfirmed(source).into_iter().collect());
+        }
+        if self.strangers.are_too_many(source) {
             return Err(Reason::TooMany);
         }
         let number = loop {
@@ -41,7 +51,7 @@ impl Channels {
             }
         };
         self.add_peer(number, key, PresharedKey::default());
-        self.strangers.count += 1;
+        self.strangers.remember(number, source);
         Ok(number)
     }
 
@@ -60,7 +70,23 @@ impl Channels {
         self.strangers.swept = Some(now);
         let silent = |at: &u32| self.channels.get(*at).is_none_or(|c| now.since(c.heard) >= SILENT);
         let strangers = self.peers.range(FIRST..).filter(|(_, peer)| peer.channels.values().all(silent));
-        let channels: Vec<u32> = strangers.flat_map(|(_, peer)| peer.channels.values().copied()).collect();
+        self.drop_strangers(strangers.map(|(number, _)| *number).collect());
+    }
+
+    /// Returns the source's stranger that has waited longest to confirm its key.
+    fn oldest_unconfirmed(&self, source: u128) -> Option<u32> {
+        let strangers = self.strangers.of(source).filter_map(|number| {
+            let channels = self.peers.get(&number)?.channels.values();
+            let channels: Vec<_> = channels.filter_map(|at| self.channels.get(*at)).collect();
+            let heard = channels.iter().map(|channel| channel.heard).max();
+            (!channels.iter().any(|channel| channel.confirmed)).then_some((heard, number))
+        });
+        strangers.min().map(|(_, number)| number)
+    }
+
+    fn drop_strangers(&mut self, numbers: Vec<u32>) {
+        let peers = numbers.iter().filter_map(|number| self.peers.get(number));
+        let channels: Vec<u32> = peers.flat_map(|peer| peer.channels.values().copied()).collect();
         for at in channels {
             if let Some(channel) = self.channels.get(at) {
                 self.events.push_back(Event::Gone(channel.id));

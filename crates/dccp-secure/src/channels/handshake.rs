@@ -101,7 +101,7 @@ impl Channels {
     ) -> Result<Input, Reason> {
         let number = match self.by_key.get(&offered.remote) {
             Some(number) => *number,
-            None => self.admit(now, offered.remote)?,
+            None => self.admit(now, from, offered.remote)?,
         };
         let result = self.answer_peer(now, from, offered, to, number);
         if result.is_err() {

@@ -1,7 +1,8 @@
 //! Handshakes from peers whose keys are unknown.
 
 use crate::{CLIENT, SERVER, World, address, at, channels, key, seal};
-use dccp_secure::{Aead, Channels, EchoQuestion, Input, PresharedKey, Reason, Settings};
+use core::net::IpAddr;
+use dccp_secure::{Address, Aead, Channels, EchoQuestion, Input, PresharedKey, Reason, Settings};
 use mpdccp_units::{Duration, Time};
 
 #[test]
@@ -34,6 +35,29 @@ fn strangers_get_no_answer() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
 }
 
+/// Sends the first message of the client with this key.
+fn knock(n: u8, from: &Address, now: Time, server: &mut Channels) -> Result<Channels, Input> {
+    let mut client = at(n, false, n, Duration::from_secs(1_700_000_000));
+    client.add_peer(0, key(SERVER).public(), PresharedKey::default());
+    let channel = client.open(now, 0, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, channel, b"hello");
+    match server.handle(now, from, &mut client.poll_transmit().unwrap().1) {
+        Input::Handled => Ok(client),
+        input => Err(input),
+    }
+}
+
+/// Completes a handshake of the client with this key, and returns the client's number.
+fn visit(n: u8, from: &Address, now: Time, server: &mut Channels) -> Result<u32, Input> {
+    while server.poll_transmit().is_some() {}
+    let mut client = knock(n, from, now, server)?;
+    client.handle(now, &address(SERVER), &mut server.poll_transmit().unwrap().1);
+    match server.handle(now, from, &mut client.poll_transmit().unwrap().1) {
+        Input::Packet { peer, .. } => Ok(peer),
+        other => Err(other),
+    }
+}
+
 /// Each admitted stranger has its own number for as long as it has a channel. The number of strangers is
 /// limited.
 #[test]
@@ -41,23 +65,8 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     let mut now = Time::from_millis(1);
     let mut server = channels(SERVER, true);
     server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
-    server.admit_strangers(2);
-    let visit = |n: u8, now: Time, server: &mut Channels| {
-        let mut client = at(n, false, n, Duration::from_secs(1_700_000_000));
-        client.add_peer(0, key(SERVER).public(), PresharedKey::default());
-        let channel = client.open(now, 0, address(SERVER)).unwrap();
-        let _ = seal(&mut client, now, channel, b"hello");
-        let from = address(n);
-        let input = server.handle(now, &from, &mut client.poll_transmit().unwrap().1);
-        if input != Input::Handled {
-            return Err(input);
-        }
-        client.handle(now, &address(SERVER), &mut server.poll_transmit().unwrap().1);
-        match server.handle(now, &from, &mut client.poll_transmit().unwrap().1) {
-            Input::Packet { peer, .. } => Ok(peer),
-            other => Err(other),
-        }
-    };
+    server.admit_strangers(2, 2);
+    let visit = |n: u8, now: Time, server: &mut Channels| visit(n, &address(n), now, server);
     assert_eq!(visit(CLIENT, now, &mut server), Ok(9), "a named peer keeps its number");
     let first = visit(5, now, &mut server).unwrap();
     now += Duration::from_secs(30);
@@ -77,8 +86,44 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     server.handle_timeout(now);
     assert_eq!((server.peer_key(second), server.peer_key(third)), (None, None));
     assert_eq!(server.peer_key(9), Some(key(CLIENT).public()));
-    server.admit_strangers(0);
+    server.admit_strangers(0, 0);
     assert_eq!(visit(5, now, &mut server), Err(Input::Dropped(Reason::UnknownPeer)));
+}
+
+/// Keys cost nothing, so one host can have many. It must not keep others out.
+#[test]
+fn one_source_cannot_take_all_places_of_strangers() {
+    let mut now = Time::from_millis(1);
+    let [host, other] = [address(5), address(6)];
+    let v6 = |ip: &str| Address { remote: (ip.parse::<IpAddr>().unwrap(), 6511).into(), ..host };
+    let mut server = channels(SERVER, true);
+    server.admit_strangers(16, 4);
+    let full = Err(Input::Dropped(Reason::TooMany));
+    assert!((20..24).all(|n| visit(n, &host, now, &mut server).is_ok()));
+    assert_eq!(visit(24, &host, now, &mut server), full);
+    assert!(visit(25, &other, now, &mut server).is_ok());
+    // The hosts of one /64 count as one. Fewer places are free now, so they have fewer.
+    assert!((30..33).all(|n| visit(n, &v6(&format!("fd00::{n}")), now, &mut server).is_ok()));
+    assert_eq!(visit(33, &v6("fd00::33"), now, &mut server), full);
+    assert!(visit(34, &v6("fd00:0:0:1::1"), now, &mut server).is_ok());
+    now += Duration::from_secs(60);
+    assert!(visit(24, &host, now, &mut server).is_ok(), "silent strangers make room");
+}
+
+/// Messages with a forged source take up its places only until the source itself needs them.
+#[test]
+fn forged_handshakes_do_not_keep_their_source_out() {
+    let now = Time::from_millis(1);
+    let host = address(5);
+    let mut server = channels(SERVER, true);
+    server.admit_strangers(16, 2);
+    for n in 20..30 {
+        assert!(knock(n, &host, now, &mut server).is_ok(), "{n}");
+    }
+    let known = (20..30).filter(|n| server.number(&key(*n).public()).is_some());
+    assert_eq!(known.collect::<Vec<_>>(), [28, 29]);
+    assert!((30..32).all(|n| visit(n, &host, now, &mut server).is_ok()));
+    assert_eq!(knock(32, &host, now, &mut server).err(), Some(Input::Dropped(Reason::TooMany)));
 }
 
 /// If a handshake does not lead to a channel, no state is kept about its sender.
@@ -96,7 +141,7 @@ fn a_stranger_without_a_channel_is_forgotten() {
     };
     let mut server =
         Channels::new(Settings { private_key: key(SERVER), accepts: true, ..aead(Aead::Aes128Gcm) });
-    server.admit_strangers(1);
+    server.admit_strangers(1, 1);
     let mut client = Channels::new(aead(Aead::ChaCha20Poly1305));
     client.add_peer(0, key(SERVER).public(), PresharedKey::default());
     let channel = client.open(now, 0, address(SERVER)).unwrap();
@@ -123,7 +168,7 @@ fn clients_answer_no_handshake() {
 fn strangers_get_no_answers_larger_than_their_request() {
     let now = Time::from_millis(1);
     let mut server = channels(SERVER, true);
-    server.admit_strangers(2);
+    server.admit_strangers(2, 2);
     let mut client = channels(5, false);
     client.add_peer(0, key(SERVER).public(), PresharedKey::default());
     let channel = client.open(now, 0, address(SERVER)).unwrap();

@@ -74,9 +74,9 @@ impl Keys {
         (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// Encrypts all packets from now on. A server without a list of clients admits up to `strangers` unknown
-    /// clients at a time. A client admits no unknown peers.
-    pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
+    /// Encrypts all packets from now on. A server without a list of clients admits unknown clients, and
+    /// `strangers` limits their number in total and per source. A client admits no unknown peers.
+    pub(super) fn secure(&self, core: &mut Core, strangers: Option<(usize, usize)>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
         let mut channels = Channels::new(Settings {
             private_key: self.own.clone(),
@@ -87,8 +87,8 @@ impl Keys {
             unix: Duration::from_nanos(since_1970),
             seed: dccp_net::random_seed()?,
         });
-        if let Some(most) = strangers.filter(|_| self.admit_all()) {
-            channels.admit_strangers(most);
+        if let Some((most, each)) = strangers.filter(|_| self.admit_all()) {
+            channels.admit_strangers(most, each);
         }
         for (number, key) in (0u32..).zip(&self.peers) {
             channels.add_peer(number, *key, PresharedKey::default());

@@ -122,7 +122,7 @@ pub(crate) fn listen(
 ) -> Result<SocketAddr, Error> {
     let keys = plan.keys.as_ref();
     if let Some(keys) = keys {
-        keys.secure(core, Some(MAX_SESSIONS))?;
+        keys.secure(core, Some((MAX_SESSIONS, MAX_OF_A_HOST)))?;
     }
     let socket = open_socket(core, plan, Bind { addr, interface: plan.bind_dev.clone() })?;
     let overhead = overhead(core, plan, socket);
