@@ -70,6 +70,12 @@ impl Connection {
             }
             return Err(DropReason::Closed);
         }
+        // Step 4: in REQUEST, set up the windows. This comes before the check of short sequence numbers, so
+        // that a half-open connection that sends them is reset, too.
+        let in_request = self.state == State::Request;
+        if in_request {
+            self.prepare_request_state(now, packet)?;
+        }
         let (seq, ack) = if header.short {
             // Step 6, first part: short sequence numbers are valid only if they were negotiated.
             if !self.negotiated.short {
@@ -79,10 +85,7 @@ impl Connection {
         } else {
             (header.seq, header.ack)
         };
-        if self.state == State::Request {
-            // Step 4: in REQUEST, set up the windows.
-            self.prepare_request_state(now, packet)?;
-        } else {
+        if !in_request {
             self.check_numbers(now, ptype, seq, ack)?;
         }
         let gar = self.numbers.gar;

@@ -141,17 +141,19 @@ fn data_before_the_handshake_ends_is_answered_with_a_sync() {
 
 #[test]
 fn a_client_in_request_resets_what_is_no_answer() {
-    for ptype in [PacketType::Sync, PacketType::Ack, PacketType::Response] {
+    use PacketType::{Ack, DataAck, Response, Sync};
+    for (ptype, short) in [(Sync, false), (Ack, false), (Response, false), (Ack, true), (DataAck, true)] {
         let mut net = Net::new(Config::default(), Config::default());
         net.pump();
         let request = net.gss(CLIENT);
         // A Response that does not acknowledge our Request is as invalid as the other packets.
-        let header = net.forge(SERVER, ptype, Seq::new(11), Some(request.next()));
-        assert!(!net.strike(SERVER, &header, &[], &[]));
+        let acked = if short { Seq::new(request.value() & 0xff_ffff) } else { request.next() };
+        let forged = net.forge(SERVER, ptype, Seq::new(11), Some(acked));
+        assert!(!net.strike(SERVER, &dccp_wire::Header { short, ..forged }, &[], &[]));
         let reset = net.last(CLIENT).packet().header;
         // RFC 4340 section 7.5.6, last example, and section 8.3.1: the number of the Reset is one more than
         // the number acknowledged by the invalid packet.
-        assert_eq!((reset.seq, reset.ack), (request.next().next(), Some(Seq::new(11))));
+        assert_eq!((reset.seq, reset.ack), (acked.next(), Some(Seq::new(11))), "{ptype:?}, short: {short}");
         let told = reset.reset.unwrap();
         assert_eq!((told.code, told.data), (ResetCode::PacketError, [ptype.number(), 0, 0]));
         assert_eq!(net.state(CLIENT), State::Request);
