@@ -8,7 +8,6 @@ use crate::runtime::Runtime;
 use crate::signal::lock;
 use crate::{Connection, StreamError};
 use mpdccp_proto::Reason;
-use pipe::MOST;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -213,7 +212,7 @@ impl ByteStream {
         }
         let mut state = lock(&self.pipe.state);
         state.seen();
-        let room = state.outgoing.len() < MOST || state.ended || state.no_writing.is_some();
+        let room = state.room() > 0 || state.ended || state.no_writing.is_some();
         state.wants_room = !room;
         (state.readable(), room)
     }

@@ -11,7 +11,16 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Maximum number of bytes waiting in a pipe per direction. The session's streams hold any further bytes.
-pub(super) const MOST: usize = 256 << 10;
+const MOST: usize = 256 << 10;
+/// The pipes of a connection share this many bytes per direction. Each pipe may hold at least [`LEAST`], so
+/// that every stream can be read and written, even if other streams are not.
+const SHARED: usize = 8 << 20;
+const LEAST: usize = 1 << 10;
+
+/// Returns the maximum number of bytes waiting in a pipe per direction if the connection has this many pipes.
+fn share(pipes: usize) -> usize {
+    (SHARED / pipes.max(1)).clamp(LEAST, MOST)
+}
 
 /// The state that the handle of a stream shares with the data thread.
 #[derive(Debug)]
@@ -29,6 +38,8 @@ pub(crate) struct Pipe {
 pub(super) struct State {
     pub(super) incoming: VecDeque<u8>,
     pub(super) outgoing: VecDeque<u8>,
+    /// Maximum length of each of the two.
+    most: usize,
     /// Whether data was left in the session's streams because `incoming` had no room.
     paused: bool,
     /// Whether the peer's data ends after the bytes in `incoming`.
@@ -73,7 +84,7 @@ impl State {
 
     /// Returns whether the data thread must fetch more bytes.
     pub(super) fn wants_more(&mut self) -> bool {
-        self.paused && self.incoming.len() <= MOST / 2 && self.tell()
+        self.paused && self.incoming.len() <= self.most / 2 && self.tell()
     }
 
     /// Returns whether the data thread must be notified now. From then on it counts as notified.
@@ -86,7 +97,7 @@ impl State {
         if let Some(error) = self.no_writing.or(self.ended.then_some(StreamError::Ended)) {
             return Some(Err(error));
         }
-        let len = bytes.len().min(MOST - self.outgoing.len());
+        let len = bytes.len().min(self.room());
         if len == 0 && !bytes.is_empty() {
             self.wants_room = true;
             return None;
@@ -115,12 +126,17 @@ impl State {
         }
     }
 
+    /// Returns how many more bytes `outgoing` may hold.
+    pub(super) fn room(&self) -> usize {
+        self.most.saturating_sub(self.outgoing.len())
+    }
+
     pub(super) fn readable(&self) -> bool {
         !self.incoming.is_empty() || self.at_end || self.no_reading.is_some()
     }
 
     fn is_told(&self) -> bool {
-        let room = self.wants_room && (self.outgoing.len() <= MOST / 2 || self.no_writing.is_some());
+        let room = self.wants_room && (self.outgoing.len() <= self.most / 2 || self.no_writing.is_some());
         self.readable() || room || self.news
     }
 
@@ -141,11 +157,12 @@ impl State {
 }
 
 impl Pipe {
-    pub(crate) fn new(session: SessionId, id: StreamId) -> Arc<Pipe> {
+    /// Creates the state of a stream. `pipes` is the number of pipes that the connection now has.
+    pub(crate) fn new(session: SessionId, id: StreamId, pipes: usize) -> Arc<Pipe> {
         Arc::new(Pipe {
             id,
             session,
-            state: Mutex::default(),
+            state: Mutex::new(State { most: share(pipes), ..State::default() }),
             readable: Signal::default(),
             writable: Signal::default(),
             finished: Signal::default(),
@@ -157,14 +174,16 @@ impl Pipe {
         [&self.readable, &self.writable, &self.finished].into_iter().for_each(Signal::notify);
     }
 
-    /// Moves bytes and state between the session's streams and this pipe. Called on the data thread.
-    pub(crate) fn exchange(&self, all: &mut Streams) {
+    /// Moves bytes and state between the session's streams and this pipe, which is one of `pipes` pipes of
+    /// the connection. Called on the data thread.
+    pub(crate) fn exchange(&self, all: &mut Streams, pipes: usize) {
         let mut state = lock(&self.state);
-        state.told = false;
+        (state.told, state.most) = (false, share(pipes));
         if let Some(code) = state.reset.take() {
             let _ = all.reset(self.id, streams::Reason::Application(code));
         }
-        state.receive(all, self.id, MOST);
+        let most = state.most;
+        state.receive(all, self.id, most);
         state.send(all, self.id);
         if state.closed && !state.at_end && !std::mem::replace(&mut state.told_stop, true) {
             // Ignore the error. The peer must stop sending, because the handle is closed.
@@ -289,11 +308,34 @@ mod tests {
     #[test]
     fn a_pipe_holds_the_connection_until_its_bytes_are_acknowledged() {
         let mut all = Streams::new(streams::Role::Client, streams::Config::default());
-        let pipe = Pipe::new(SessionId(0), all.open(&[], 0).unwrap());
+        let pipe = Pipe::new(SessionId(0), all.open(&[], 0).unwrap(), 1);
         assert_eq!(lock(&pipe.state).write(b"data"), Some(Ok(4)));
-        pipe.exchange(&mut all);
+        pipe.exchange(&mut all, 1);
         assert!(lock(&pipe.state).outgoing.is_empty() && pipe.holds(&all));
         all.reset(pipe.id, streams::Reason::Cancelled).unwrap();
         assert!(!pipe.holds(&all));
+    }
+
+    /// A peer decides how many streams there are and how fast it reads them, so the pipes' memory has a limit
+    /// for all of them. Each pipe still has room.
+    #[test]
+    fn the_pipes_of_a_connection_share_their_memory() {
+        let mut all = Streams::new(streams::Role::Client, streams::Config::default());
+        let (mut held, data) = (Vec::new(), vec![7; MOST]);
+        while let Ok(id) = all.open(&[], 0) {
+            let pipes = held.len() + 1;
+            let pipe = Pipe::new(SessionId(0), id, pipes);
+            // Nothing leaves the streams, so they take only the bytes of the first pipes.
+            loop {
+                let written = lock(&pipe.state).write(&data);
+                if written.is_none() {
+                    break;
+                }
+                pipe.exchange(&mut all, pipes);
+            }
+            held.push(lock(&pipe.state).outgoing.len());
+        }
+        assert!(held.len() > 100 && held.iter().all(|held| *held >= LEAST), "{held:?}");
+        assert!(held.iter().sum::<usize>() < 3 * SHARED, "{held:?}");
     }
 }

@@ -20,7 +20,7 @@ impl Streams {
             Why::Blocked => StreamError::TooMany,
             _ => StreamError::Unsupported,
         })?;
-        let pipe = Pipe::new(id, stream);
+        let pipe = Pipe::new(id, stream, entry.pipes.len() + 1);
         entry.pipes.insert(stream, pipe.clone());
         Ok(pipe)
     }
@@ -29,7 +29,8 @@ impl Streams {
     pub(crate) fn exchange(&mut self, core: &mut Core, id: SessionId, stream: StreamId) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(pipe) = entry.pipes.get(&stream) else { return };
-        core.endpoint.streams(core.clock.now(), id, |streams| pipe.exchange(streams));
+        let pipes = entry.pipes.len();
+        core.endpoint.streams(core.clock.now(), id, |streams| pipe.exchange(streams, pipes));
         if pipe.is_over() {
             entry.pipes.remove(&stream);
         }
@@ -47,7 +48,7 @@ impl Streams {
                 // Queue the stream even if the connection is ending or the peer has stopped reading, because
                 // data that has arrived can still be read.
                 if matches!(accepted, None | Some(Ok(()) | Err(Why::Reset))) {
-                    let pipe = Pipe::new(id, stream);
+                    let pipe = Pipe::new(id, stream, entry.pipes.len() + 1);
                     if accepted.is_some_and(|accepted| accepted.is_err()) {
                         // The peer stopped reading before the stream opened, so no event reports it.
                         pipe.on_event(Event::Stopped(stream, dccp_streams::Reason::Cancelled));
