@@ -258,6 +258,11 @@ impl Connection {
     /// Sends the queue, waits until every packet has been acknowledged or given up as lost, and closes the
     /// connection. The connection accepts no more datagrams, but datagrams already received can still be
     /// read. Returns the counters; [`Stats::lost`] shows how much did not arrive.
+    ///
+    /// This also waits for bytes that were written to streams. Two ends that finish while each leaves such
+    /// bytes unread can wait for each other forever; drop the streams first, or use
+    /// [`finish_timeout`](Self::finish_timeout).
+    ///
     /// # Errors
     /// If the connection ended before everything was acknowledged.
     pub fn finish(&self) -> Result<Stats, FinishError> {

@@ -145,6 +145,10 @@ impl ByteStream {
     /// Ends writing, then waits until the peer has received everything, up to `timeout` if given. If this end
     /// has written nothing, an orderly end of the connection counts as success.
     ///
+    /// A peer that does not read stops receiving once its window is full. Without a time limit, two ends that
+    /// finish without reading first can therefore wait for each other forever. Read to the end of the peer's
+    /// data first, in another thread, or drop the stream.
+    ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why the peer will not receive everything.
     pub fn finish_timeout(&self, timeout: Option<Duration>) -> Result<(), StreamError> {
