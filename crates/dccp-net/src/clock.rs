@@ -1,4 +1,4 @@
-use mpdccp_units::Time;
+use mpdccp_units::{Duration, Time};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The driver's clock: CLOCK_MONOTONIC. All processes of the machine share its epoch.
@@ -9,6 +9,12 @@ impl Clock {
     /// Returns the time since the epoch of this clock.
     pub fn now(self) -> Time {
         Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
+    }
+
+    /// Returns how long the host has been suspended since it booted. Meanwhile, this clock stands still.
+    pub(crate) fn suspended(self) -> Duration {
+        let since_boot = nanos(clock_gettime(ClockId::Boottime));
+        Duration::from_nanos(since_boot.saturating_sub(self.now().as_nanos()))
     }
 
     /// Returns the nanoseconds since 1970, for file formats that need them.

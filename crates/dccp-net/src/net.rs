@@ -9,13 +9,16 @@ use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;
 use crate::watch;
-use crate::{Batch, Capture, Encapsulation, LinkChange, Qlog, SocketStats, secure};
+use crate::{Batch, Capture, Clock, Encapsulation, LinkChange, Qlog, SocketStats, secure};
 use dccp_proto::Route;
 use mpdccp_proto::Endpoint;
-use mpdccp_units::Time;
+use mpdccp_units::{Duration, Time};
 use rustix::fd::AsFd;
 use std::io;
 use std::net::SocketAddr;
+
+/// Suspensions shorter than this do not change the age of keys.
+const SUSPENDED: Duration = Duration::from_secs(1);
 
 /// A socket that carries DCCP packets and on which the loop can wait.
 pub(crate) trait LinuxSocket: Encapsulation + AsFd {}
@@ -47,6 +50,8 @@ pub struct Net {
     channel_events: Vec<ChannelEvent>,
     /// The qlog file.
     pub qlog: Option<Qlog>,
+    /// How long the host had been suspended when the channels' keys were last made older for that.
+    suspended: Duration,
 }
 
 impl Net {
@@ -66,6 +71,7 @@ impl Net {
             refused: Vec::new(),
             qlog: None,
             channel_events: Vec::new(),
+            suspended: Clock.suspended(),
         }
     }
 
@@ -246,6 +252,11 @@ impl Net {
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let Some(routes) = &mut self.routes else { return };
+        let suspended = Clock.suspended();
+        if suspended >= self.suspended + SUSPENDED {
+            routes.channels.on_suspended(now, suspended - self.suspended);
+            self.suspended = suspended;
+        }
         if routes.channels.poll_timeout().is_some_and(|at| at <= now) {
             routes.channels.handle_timeout(now);
         }

@@ -56,6 +56,7 @@ without_values! {
         handle_timeout(Time) -> ();
         has_peer(u32, &PublicKey, &PresharedKey) -> bool;
         number(&PublicKey) -> Option<u32>;
+        on_suspended(Time, Duration) -> ();
         open(Time, u32, Address) -> Option<ChannelId>;
         peer(ChannelId) -> Option<u32>;
         peer_key(u32) -> Option<PublicKey>;

@@ -306,6 +306,16 @@ impl Channel {
         old.map(|key| key.index).collect()
     }
 
+    /// Makes the keys older, because the host was suspended for this time. Drops the keys that have expired,
+    /// and returns their indices.
+    pub(crate) fn on_suspended(&mut self, now: Time, time: Duration) -> Vec<u32> {
+        let gone = self.expire(now + time);
+        for key in [&mut self.current, &mut self.next, &mut self.previous].into_iter().flatten() {
+            key.made = Time::ZERO + key.made.since(Time::ZERO + time);
+        }
+        gone
+    }
+
     /// Returns whether a responder may drop the channel.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         !self.initiates && now.since(self.heard) >= if self.confirmed { FORGET } else { UNCONFIRMED }

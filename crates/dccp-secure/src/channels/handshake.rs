@@ -251,6 +251,20 @@ impl Channels {
         Ok(Input::Handled)
     }
 
+    /// Call this after the host was suspended for this time, during which `now` stood still. The keys have
+    /// aged meanwhile.
+    pub fn on_suspended(&mut self, now: Time, time: Duration) {
+        for at in self.by_id.values().copied().collect::<Vec<_>>() {
+            let gone = self.channels.get_mut(at).map(|channel| channel.on_suspended(now, time));
+            for index in gone.into_iter().flatten() {
+                self.indices.remove(index & NO_SLOT);
+            }
+            self.arm(at);
+            // The responder may have data to send, but cannot renew the key.
+            self.renew(now, at);
+        }
+    }
+
     /// Writes the record keys of a handshake for both directions to the key log.
     fn log_key(&mut self, secrets: &Secrets, aead: Aead, initiator: Receiver, responder: Receiver) {
         if let Some(log) = &mut self.keylog {

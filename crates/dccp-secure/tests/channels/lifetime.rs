@@ -143,6 +143,27 @@ fn a_channel_that_starts_over_waits_for_one_handshake() {
     }
 }
 
+/// The clock stands still while the host is suspended, but keys age.
+#[test]
+fn keys_age_while_the_host_is_suspended() {
+    let cases = [(119, false), (179, false), (180, true), (100_000, true)];
+    for ((suspended, expired), silent) in cases.into_iter().flat_map(|case| [(case, false), (case, true)]) {
+        let mut world = World::ready();
+        world.wait(Duration::from_secs(200));
+        let _ = world.send(b"later");
+        world.exchange();
+        let handshakes = |world: &World| world.client.stats(world.channel).unwrap().handshakes;
+        let before = handshakes(&world);
+        world.client.on_suspended(world.now, Duration::from_secs(suspended));
+        if !silent {
+            assert_eq!(world.send(b"awake").is_err(), expired, "{suspended}");
+        }
+        world.exchange();
+        assert_eq!(handshakes(&world), before + u64::from(suspended >= 120), "{suspended}");
+        assert_eq!(world.send(b"again"), packet(0, 5));
+    }
+}
+
 /// The server is away for up to half a minute. The next handshake must start soon after it has come back.
 #[test]
 fn a_server_that_was_away_is_asked_again_within_a_second() {
