@@ -69,8 +69,8 @@ pub enum HostEvent {
         /// New address of the peer.
         remote: SocketAddr,
     },
-    /// The interface was deleted.
-    InterfaceGone(String),
+    /// The host can no longer run the tunnel, for this reason.
+    Failed(String),
 }
 
 /// Size in bytes of the largest IP packets to a destination, as far as the system knows it.

@@ -370,8 +370,8 @@ impl Tunnel {
             }
             HostEvent::Answered { socket } => self.peers.on_answered(cx, socket),
             HostEvent::Moved { socket, peer, remote } => self.peers.on_moved(cx, socket, peer, remote),
-            HostEvent::InterfaceGone(why) => {
-                self.failure.get_or_insert(format!("interface {} is gone: {why}", self.cfg.interface));
+            HostEvent::Failed(why) => {
+                self.failure.get_or_insert(why);
                 self.shut_down(endpoint, now);
                 self.stop(endpoint, now);
             }

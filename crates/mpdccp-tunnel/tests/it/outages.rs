@@ -198,3 +198,13 @@ fn the_path_that_answers_first_opens_the_only_session() {
         assert_eq!(server.iter().filter(|line| line.contains("session open")).count(), 1, "{server:#?}");
     }
 }
+
+/// A service manager can restart a tunnel that ended, but not one that only lacks a part.
+#[test]
+fn a_tunnel_whose_host_fails_ends_with_the_error() {
+    let mut world = up();
+    world.hosts[0].tell(world.now, HostEvent::Failed("the TCP proxy failed: x".into()));
+    world.run(SECOND);
+    let host = &world.hosts[0];
+    assert_eq!((host.stopped, host.tunnel.failure()), (true, Some("the TCP proxy failed: x")));
+}

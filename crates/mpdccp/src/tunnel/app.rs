@@ -379,7 +379,8 @@ impl TunnelApp {
                 }
                 Err(e) => {
                     // The interface was deleted, so no more packets can arrive from it.
-                    self.on_host(core, now, HostEvent::InterfaceGone(e.to_string()));
+                    let why = format!("interface {} is gone: {e}", self.tunnel.config().interface);
+                    self.on_host(core, now, HostEvent::Failed(why));
                     break;
                 }
             }
@@ -405,9 +406,12 @@ impl App for TunnelApp {
             return self.on_host(core, now, HostEvent::Changed);
         }
         if let (PROXY, Some(proxy)) = (index, &self.proxy) {
-            let events = proxy.events();
+            let (events, failure) = proxy.events();
             self.tunnel.handle_sockets(&mut core.endpoint, now, events);
             self.execute(core, now);
+            if let Some(why) = failure {
+                self.on_host(core, now, HostEvent::Failed(format!("the TCP proxy failed: {why}")));
+            }
             return self.flush(core);
         }
         self.read(core, now);

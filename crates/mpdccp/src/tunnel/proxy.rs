@@ -18,17 +18,44 @@ use std::thread::JoinHandle;
 /// Size of the header that precedes each packet on a device with offload.
 const HEADER: usize = 10;
 
-/// Events waiting for the data thread.
-#[derive(Default)]
-struct Mailbox(Mutex<Vec<Event>>);
+/// Messages waiting for the data thread: events, and the error with which the proxy thread ended.
+type Messages = (Vec<Event>, Option<String>);
+
+/// The messages, and a descriptor that wakes the data thread.
+struct Mailbox {
+    messages: Mutex<Messages>,
+    wake: OwnedFd,
+}
 
 impl Mailbox {
-    fn put(&self, events: Vec<Event>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
+    fn new() -> rustix::io::Result<Arc<Mailbox>> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Mailbox { messages: Mutex::default(), wake }))
     }
 
-    fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn put(&self, events: Vec<Event>, failure: Option<String>) {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.0.extend(events);
+        messages.1 = messages.1.take().or(failure);
+        // Ignore the error: if the counter is full, the thread is already awake.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Messages {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut count);
+        std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The proxy thread has this value. It reports a panic of the thread.
+struct Alive(Arc<Mailbox>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.put(Vec::new(), Some("its thread panicked".into()));
+        }
     }
 }
 
@@ -36,7 +63,6 @@ impl Mailbox {
 pub(crate) struct Proxy {
     sockets: SocketsHandle,
     mailbox: Arc<Mailbox>,
-    wake: Arc<OwnedFd>,
     commands: Vec<Command>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,16 +73,13 @@ impl Proxy {
         if !tun.offloads() {
             return Err("the TCP proxy needs offload; set `offload = true`".into());
         }
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| e.to_string())?;
-        let (wake, mailbox) = (Arc::new(wake), Arc::new(Mailbox::default()));
-        let (interface, tell, letters, cfg) = (tun.clone(), wake.clone(), mailbox.clone(), cfg.clone());
+        let mailbox = Mailbox::new().map_err(|e| e.to_string())?;
+        let (interface, cfg) = (tun.clone(), cfg.clone());
+        let (letters, alive) = (mailbox.clone(), Alive(mailbox.clone()));
         let (started, ready) = channel();
         let run = move || {
-            let on_events = move |events| {
-                letters.put(events);
-                // Ignore the error: if the counter is full, the thread is already awake.
-                let _ = rustix::io::write(&tell, &1u64.to_ne_bytes());
-            };
+            let alive = alive;
+            let on_events = move |events| letters.put(events, None);
             // Packets that the interface refuses are lost, as on a link.
             let on_packet = move |packet: &[u8]| {
                 let _ = rustix::io::write(&interface, packet);
@@ -66,7 +89,7 @@ impl Proxy {
                     privileges::keep_net_admin(&cfg);
                     let _ = started.send(Ok(handle));
                     if let Err(e) = sockets.run() {
-                        tracing::error!("the TCP proxy failed and ends: {e}");
+                        alive.0.put(Vec::new(), Some(e.to_string()));
                     }
                 }
                 Err(e) => drop(started.send(Err(why(&e)))),
@@ -74,7 +97,7 @@ impl Proxy {
         };
         let thread = std::thread::Builder::new().name("tcp".into()).spawn(run).map_err(|e| e.to_string())?;
         let sockets = ready.recv().map_err(|_| "the thread of the TCP proxy panicked".to_owned())??;
-        Ok(Proxy { sockets, mailbox, wake, commands: Vec::new(), thread: Some(thread) })
+        Ok(Proxy { sockets, mailbox, commands: Vec::new(), thread: Some(thread) })
     }
 
     /// Adds a command for the sockets, to be passed to the thread by [`send`](Self::send).
@@ -113,10 +136,8 @@ impl Proxy {
         true
     }
 
-    /// Returns the events since the last call.
-    pub(crate) fn events(&self) -> Vec<Event> {
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.wake, &mut count);
+    /// Returns the events since the last call, and the error with which the thread ended.
+    pub(crate) fn events(&self) -> Messages {
         self.mailbox.take()
     }
 }
@@ -138,7 +159,7 @@ fn why(e: &io::Error) -> String {
 
 impl AsFd for Proxy {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+        self.mailbox.wake.as_fd()
     }
 }
 
@@ -149,5 +170,24 @@ impl Drop for Proxy {
             // Ignore the error: if the thread panicked, it has reported that.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_thread_learns_that_the_proxy_thread_panicked() {
+        let mailbox = Mailbox::new().unwrap();
+        let alive = Alive(mailbox.clone());
+        let thread = std::thread::spawn(move || {
+            let _alive = alive;
+            panic!("this panic belongs to the test");
+        });
+        assert!(thread.join().is_err());
+        let mut count = [0; 8];
+        assert_eq!(rustix::io::read(&mailbox.wake, &mut count), Ok(8), "the data thread must wake");
+        assert_eq!(mailbox.take().1.as_deref(), Some("its thread panicked"));
     }
 }

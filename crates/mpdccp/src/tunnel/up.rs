@@ -12,6 +12,7 @@ use crate::tunnel::host::{default_route, privileges};
 use crate::tunnel::shards::{EndTogether, Shards};
 use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
+use mpdccp_tunnel::HostEvent;
 use mpdccp_tunnel::config::HostPort;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         web::serve(listener, shards.clone(), events)?;
     }
     let resolving = shards.first().clone();
-    shards.first().run(move |_, app| {
+    shards.first().run(move |core, app| {
         let tell = move |event| {
             resolving.run(move |core, app| {
                 let now = core.clock.now();
@@ -111,7 +112,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             })
         };
         if let Err(e) = app.names.serve(tell) {
-            tracing::error!("cannot look up host names, so paths to them do not connect: {e}");
+            let now = core.clock.now();
+            app.on_host(core, now, HostEvent::Failed(format!("cannot start a thread for host names: {e}")));
         }
     });
     obey_signals(shards.clone(), helper)?;
@@ -131,10 +133,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     notify(&NotifyState::Ready);
     let app = first.run()?;
     shards.shut_down();
+    let mut failure = app.tunnel.failure().map(str::to_owned);
     for thread in threads {
-        thread.join().map_err(|_| Error::runtime("a shard's thread panicked"))??;
+        let app = thread.join().map_err(|_| Error::runtime("a shard's thread panicked"))??;
+        failure = failure.or_else(|| app.tunnel.failure().map(str::to_owned));
     }
-    match app.tunnel.failure() {
+    match failure {
         Some(failure) => Err(Error::runtime(failure)),
         None if lost.load(Ordering::Relaxed) => Err(Error::runtime("the helper process died")),
         None => {
