@@ -1,4 +1,10 @@
+use crate::WindowedMax;
+use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
+
+/// Period of [`RttEstimator::recent_min`]. It is long, because loss-based congestion control rarely drains a
+/// queue.
+const RECENT: Duration = Duration::from_secs(120);
 
 /// Number of samples per round beyond which the weight of each sample is not reduced further.
 const MAX_SAMPLES: u32 = 1000;
@@ -11,6 +17,7 @@ pub struct RttEstimator {
     rttvar: Duration,
     min: Option<(Duration, Time)>,
     max: Option<(Duration, Time)>,
+    recent_min: WindowedMax<Option<Reverse<Duration>>>,
     updated: Time,
 }
 
@@ -47,6 +54,7 @@ impl RttEstimator {
         if self.max.is_none_or(|(m, _)| rtt >= m) {
             self.max = Some((rtt, now));
         }
+        self.recent_min.update(RECENT.as_nanos() as u64, now.as_nanos(), Some(Reverse(rtt)));
     }
 
     /// Returns the newest sample.
@@ -69,6 +77,12 @@ impl RttEstimator {
         self.min
     }
 
+    /// Returns the smallest sample of the last two minutes before the newest sample. Unlike
+    /// [`min`](Self::min), it rises when the route becomes longer.
+    pub fn recent_min(&self) -> Option<Duration> {
+        self.recent_min.get().map(|Reverse(min)| min)
+    }
+
     /// Returns the largest sample of the connection and its time.
     pub fn max(&self) -> Option<(Duration, Time)> {
         self.max
@@ -85,5 +99,24 @@ impl RttEstimator {
             None => Self::INITIAL_RTO,
             Some(_) => (self.srtt + self.rttvar * 4).clamp(Self::MIN_RTO, Self::MAX_RTO),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recent_minimum_follows_a_longer_route_and_falls_at_once() {
+        let (mut rtt, ms) = (RttEstimator::default(), Duration::from_millis);
+        assert_eq!(rtt.recent_min(), None);
+        for second in 0..=180 {
+            let now = Time::from_millis(second * 1000);
+            rtt.update(now, ms(if second < 30 { 30 } else { 120 }));
+            let recent = if second < 30 + 120 { 30 } else { 120 };
+            assert_eq!((rtt.recent_min(), rtt.min().unwrap().0), (Some(ms(recent)), ms(30)), "{second} s");
+        }
+        rtt.update(Time::from_millis(181_000), ms(40));
+        assert_eq!(rtt.recent_min(), Some(ms(40)));
     }
 }

@@ -60,7 +60,7 @@ pub struct PathRow {
     pub srtt: Option<Duration>,
     /// RTT deviation.
     pub rttvar: Duration,
-    /// Smallest RTT.
+    /// Smallest RTT of the last two minutes.
     pub min_rtt: Option<Duration>,
     /// Extra delay of packets compared with those that give round-trip times.
     pub late: Late,

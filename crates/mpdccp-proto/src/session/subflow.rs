@@ -212,8 +212,7 @@ impl Subflow {
     }
 
     pub(super) fn min_rtt(&self) -> Option<Duration> {
-        let rtt = self.conn.as_ref().and_then(Connection::tx_rtt);
-        rtt.and_then(RttEstimator::min).map(|(least, _)| least)
+        self.conn.as_ref().and_then(Connection::tx_rtt).and_then(RttEstimator::recent_min)
     }
 
     /// Returns whether the path sent data within this time.
@@ -294,7 +293,7 @@ impl Subflow {
             gate: Gate::Closed(Why::Handshake),
             srtt: rtt.and_then(RttEstimator::srtt),
             rttvar: rtt.map_or(Duration::ZERO, RttEstimator::rttvar),
-            min_rtt: rtt.and_then(RttEstimator::min).map(|(min, _)| min),
+            min_rtt: rtt.and_then(RttEstimator::recent_min),
             late: self.conn.as_ref().map_or(Late::default(), |conn| conn.tx_late(now)),
             cwnd: 0,
             inflight: Amount::default(),

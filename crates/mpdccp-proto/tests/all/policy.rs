@@ -92,6 +92,25 @@ fn packets_that_wait_for_one_path_do_not_delay_packets_for_another() {
 }
 
 #[test]
+fn a_limit_of_the_rtt_excludes_a_path_whose_route_has_become_longer() {
+    let rule = Rule { max_rtt: Some(Duration::from_millis(50)), ..Rule::default() };
+    let (mut net, id) = net(&SessionConfig { policy: for_calls(rule), ..config() });
+    net.wires[0].delay = Duration::from_millis(60);
+    for n in 0..1_600 {
+        send(&mut net, Client, id, n, 0);
+        net.run(Duration::from_millis(100));
+    }
+    assert_eq!(paths_of(&net, Client, |n| n > 1_000), [0, 1]);
+    // The rule judges idle paths by their minimum RTT.
+    net.run(Duration::from_secs(1));
+    for n in 2_000..2_010 {
+        send(&mut net, Client, id, n, EF);
+        net.run(Duration::from_millis(5));
+    }
+    assert_eq!(paths_of(&net, Client, |n| n >= 2_000), [1]);
+}
+
+#[test]
 fn rules_change_under_what_waits() {
     let (mut net, id) = net(&config());
     net.wires[0].up = false;
