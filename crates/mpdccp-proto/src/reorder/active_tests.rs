@@ -177,8 +177,8 @@ impl Paths {
         self.drain()
     }
 
-    fn other(&mut self, ms: u64, path: u32, path_seq: u64) -> Vec<u8> {
-        self.engine.on_other(Time::from_millis(ms), PathId(path), Seq::new(LAST).add(path_seq), None);
+    fn other(&mut self, ms: u64, path: u32, path_seq: u64, data: bool) -> Vec<u8> {
+        self.engine.on_other(Time::from_millis(ms), PathId(path), Seq::new(LAST).add(path_seq), None, data);
         self.drain()
     }
 
@@ -275,6 +275,22 @@ fn copies_on_several_paths_may_still_come() {
     assert_eq!(p.data(9, 1, 1, 1), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
+/// Path 0 loses a stream packet, which has no MP_SEQ, while 1 is on its way on path 1.
+#[test]
+fn a_lost_stream_packet_is_not_taken_for_the_missing_packet() {
+    for streams in [true, false] {
+        let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
+        p.data(0, 0, 0, 0);
+        p.other(0, 0, 1, streams);
+        for n in 2..9 {
+            let out = p.data(n, 0, 1 + n, n);
+            assert!(out.is_empty() || !streams, "{out:?} at {n} ms");
+        }
+        assert_eq!(p.data(9, 1, 1, 1).len(), if streams { 8 } else { 1 });
+        assert_eq!(p.given_up().2, u64::from(!streams));
+    }
+}
+
 #[test]
 fn packets_without_data_explain_gaps() {
     // Path 0 can no longer fill the hole once its number 1 is known to have carried no data, either from an
@@ -283,7 +299,7 @@ fn packets_without_data_explain_gaps() {
         let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
         if told {
-            p.other(1, 0, 1);
+            p.other(1, 0, 1, false);
         }
         p.data_after(1, 0, 2, 2, Some(1));
         assert_eq!(p.data(2, 1, 0, 3), [2, 3], "path 1 is past 1 as well");

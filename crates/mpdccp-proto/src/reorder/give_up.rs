@@ -12,8 +12,9 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// For this long after a duplicate, the receiver assumes that the peer sends copies on several paths.
-const COPIES: Duration = Duration::from_secs(10);
+/// For this long after a duplicate, the receiver assumes that the peer sends copies on several paths. For
+/// this long after data without MP_SEQ, it assumes that the packets lost by a path carried such data.
+const AMBIGUOUS: Duration = Duration::from_secs(10);
 /// Held packets are delivered every `TICK`, in bursts of `BURST` packets or an eighth of the backlog,
 /// whichever is larger.
 const BURST: usize = 32;
@@ -57,7 +58,8 @@ pub(super) struct Active {
     repair: Duration,
     buffer: Buffer,
     tracks: Tracks,
-    last_duplicate: Option<Time>,
+    /// Time at which the last duplicate, or the last data without MP_SEQ, arrived.
+    ambiguous: Option<Time>,
     newest: NewestOfFlow,
     /// Number of ready packets that may be delivered now, and the time at which that number was last updated.
     /// Each arrival adds one, so packets that arrive in order never wait, however many arrive between two
@@ -80,7 +82,7 @@ impl Active {
             repair: Duration::ZERO,
             buffer: Buffer::new(),
             tracks: Tracks::new(),
-            last_duplicate: None,
+            ambiguous: None,
             newest: NewestOfFlow::default(),
             allowed: BURST - 1,
             counted: Time::ZERO,
@@ -135,9 +137,9 @@ impl Active {
     }
 
     fn is_alone_in_a_gap(&self, now: Time, hole: Hole) -> bool {
-        let copies = self.last_duplicate.is_some_and(|t| now.since(t) < COPIES);
+        let ambiguous = self.ambiguous.is_some_and(|t| now.since(t) < AMBIGUOUS);
         let mut gaps = self.tracks.values().flat_map(|t| t.lost_around(hole.first));
-        !copies && gaps.any(|(above, below)| self.buffer.only_missing(hole.first, above, below))
+        !ambiguous && gaps.any(|(above, below)| self.buffer.only_missing(hole.first, above, below))
     }
 
     /// Gives up holes that are proven lost or have lasted too long.
@@ -172,7 +174,7 @@ impl Reorderer for Active {
             Place::Missing(_) => {}
             Place::Taken => {
                 self.stats.duplicates += 1;
-                self.last_duplicate = Some(now);
+                self.ambiguous = Some(now);
                 return self.release(now);
             }
         }
@@ -197,7 +199,10 @@ impl Reorderer for Active {
         self.stats.occupancy_max = self.stats.occupancy_max.max(self.buffer.occupancy().0);
     }
 
-    fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
+    fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>, data: bool) {
+        if data {
+            self.ambiguous = Some(now);
+        }
         if let Some(track) = self.tracks.get_mut(&path).filter(|t| t.up) {
             track.on_packet(now, path_seq, ndp, None);
             self.release(now);

@@ -22,8 +22,8 @@
 //! 2. a settled gap on one path certainly held data (according to the next NDP Count), and the hole is a
 //!    single number and the only one missing between the MP_SEQ numbers on either side of the gap: the
 //!    missing number must then have been in the gap. This proof does not depend on other paths, so it works
-//!    even if they are idle. It fails for copies sent on several paths, so it is not used while duplicates
-//!    arrive.
+//!    even if they are idle. It fails for copies sent on several paths, and if the gap held data without
+//!    MP_SEQ (FEC and stream packets), so it is not used while duplicates or such data arrive.
 //!
 //! An idle path has an old floor, which prevents the first proof. This is correct: the missing packet may be
 //! the first of many on that path, so the timer decides. A path that is down does not count.
@@ -139,9 +139,10 @@ impl ReorderStats {
 pub trait Reorderer: Send + core::fmt::Debug {
     /// Adds an arriving packet.
     fn push(&mut self, now: Time, arrival: Arrival, data: Vec<u8>);
-    /// A packet without data arrived. Its number and its NDP Count show which path numbers held no data.
-    fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
-        let _ = (now, path, path_seq, ndp);
+    /// A packet without MP_SEQ arrived. Its number and its NDP Count show which path numbers held no data.
+    /// `data` says whether it carried data all the same, such as an FEC or stream packet.
+    fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>, data: bool) {
+        let _ = (now, path, path_seq, ndp, data);
     }
     /// Returns whether this reorderer supports repairs. If so, it drops duplicates, and after
     /// [`on_repair`](Self::on_repair) it waits for packets that a repair may still deliver.

@@ -107,7 +107,7 @@ impl Session {
         }
         match received.data {
             Some(data) => self.on_data(now, i, data, received, &signals),
-            None => self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp),
+            None => self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp, false),
         }
         if let Some(key) = signals.close {
             self.on_mp_close(now, packet.header.ptype, key);

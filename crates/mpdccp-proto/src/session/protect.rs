@@ -96,8 +96,8 @@ impl Session {
         data: &[u8],
         received: &Received<'_>,
     ) {
-        // An FEC packet has a number on its path, but no MP_SEQ, so it counts as a packet without data.
-        self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
+        // An FEC packet has a number on its path, but no MP_SEQ.
+        self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp, true);
         self.fec.stats.received += 1;
         let offsets = usize::from(count) * OFFSET;
         let Some((offsets, xor)) = data.split_at_checked(offsets).filter(|_| (1..=MOST).contains(&count))

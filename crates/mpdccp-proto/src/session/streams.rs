@@ -38,7 +38,7 @@ impl Session {
     /// Handles a stream packet. Because the packet has no MP_SEQ, tells the reorderer that the packet's DCCP
     /// sequence number on this path carried no datagram of the session.
     pub(super) fn on_stream_packet(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>) {
-        self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
+        self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp, true);
         self.paths[i].data_at = now;
         if let Some(carried) = &mut self.streams {
             carried.streams.handle_packet(now, data);

@@ -105,7 +105,7 @@ fn run_with(
                     Arrival { mp_seq, path, path_seq: Some(event.path_seq), ndp, flow: 0, back: None };
                 engine.push(event.at, arrival, number.to_be_bytes().to_vec());
             }
-            None => engine.on_other(event.at, path, event.path_seq, ndp.filter(|n| *n > 0)),
+            None => engine.on_other(event.at, path, event.path_seq, ndp.filter(|n| *n > 0), false),
         }
         drain(event.at, &mut engine);
     }
