@@ -5,9 +5,9 @@ use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
 /// Maximum number of packets held. Beyond it, the oldest hole is given up.
-const MAX_PACKETS: usize = 16_384;
+pub(super) const MAX_PACKETS: usize = 16_384;
 /// Maximum number of bytes held. Beyond it, the oldest hole is given up.
-const MAX_BYTES: usize = 16 << 20;
+pub(super) const MAX_BYTES: usize = 16 << 20;
 /// Holes are remembered up to this distance behind the newest packet, in order to tell late packets from
 /// duplicates.
 pub(super) const MEMORY: u64 = 65_536;

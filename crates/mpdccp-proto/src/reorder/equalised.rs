@@ -1,4 +1,4 @@
-use super::buffer::{Buffer, Place};
+use super::buffer::{Buffer, MAX_BYTES, MAX_PACKETS, Place};
 use super::{Arrival, ReorderStats, Reorderer};
 use crate::PathId;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -34,7 +34,6 @@ struct Held {
 
 /// A path that has carried no data for this long does not delay other paths.
 const IDLE: Duration = Duration::from_secs(10);
-const MAX_PACKETS: usize = 16_384;
 
 impl Equalised {
     pub(super) fn new(max: Duration) -> Equalised {
@@ -64,8 +63,9 @@ impl Equalised {
     }
 
     fn release(&mut self, now: Time) {
-        while let Some(first) = self.held.first_entry() {
-            if first.get().due > now && self.held.len() <= MAX_PACKETS {
+        while let Some((_, first)) = self.held.first_key_value() {
+            let full = self.held.len() > MAX_PACKETS || self.held_bytes > MAX_BYTES as u64;
+            if first.due > now && !full {
                 break;
             }
             if let Some((_, held)) = self.held.pop_first() {
@@ -134,6 +134,10 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     fn push(e: &mut Equalised, ms: u64, path: u32, n: u64) -> Vec<u8> {
+        push_data(e, ms, path, n, alloc::vec![n as u8])
+    }
+
+    fn push_data(e: &mut Equalised, ms: u64, path: u32, n: u64, data: Vec<u8>) -> Vec<u8> {
         let arrival = Arrival {
             mp_seq: Seq::new(n),
             path: PathId(path),
@@ -142,7 +146,7 @@ mod tests {
             flow: 0,
             back: None,
         };
-        e.push(Time::from_millis(ms), arrival, alloc::vec![n as u8]);
+        e.push(Time::from_millis(ms), arrival, data);
         drain(e, ms)
     }
 
@@ -188,13 +192,15 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut e = Equalised::new(MS(10_000));
-        e.on_path(PathId(0), Some(MS(2)), true);
-        e.on_path(PathId(1), Some(MS(10_000)), true);
-        push(&mut e, 0, 1, 1);
-        for n in 2..40_000 {
-            push(&mut e, 1, 0, n);
+        for (len, held) in [(1, MAX_PACKETS), (9_000, MAX_BYTES / 9_000)] {
+            let mut e = Equalised::new(MS(10_000));
+            e.on_path(PathId(0), Some(MS(2)), true);
+            e.on_path(PathId(1), Some(MS(10_000)), true);
+            push(&mut e, 0, 1, 1);
+            for n in 2..40_000 {
+                push_data(&mut e, 1, 0, n, alloc::vec![0; len]);
+            }
+            assert_eq!(e.stats().occupancy, held as u64);
         }
-        assert!(e.stats().occupancy <= MAX_PACKETS as u64);
     }
 }
