@@ -360,6 +360,21 @@ fn the_wait_follows_what_paths_need() {
     assert_eq!(p.given_up(), (0, 1, 1));
 }
 
+/// The sender notices a loss after a round trip or more, which is no lag of the path.
+#[test]
+fn a_packet_that_was_sent_again_shows_no_lag() {
+    for again in [true, false] {
+        let mut p = Paths::new(Adaptive { max: MS(250) });
+        p.engine.on_path(PathId(0), Some(MS(20)), true);
+        p.engine.on_path(PathId(1), Some(MS(20)), true);
+        p.data(0, 0, 0, 0);
+        p.data(1, 0, 2, 2);
+        // Either the packet is sent again, or path 0 delivers it late.
+        p.data(101, 0, if again { 3 } else { 1 }, 1);
+        assert_eq!(p.engine.stats().wait, if again { MS(5) } else { MS(130) });
+    }
+}
+
 #[test]
 fn nothing_waits_for_what_comes_too_late_anyway() {
     let mut p = Paths::new(Adaptive { max: MS(100) });

@@ -165,12 +165,13 @@ impl Reorderer for Active {
         if !track.up {
             track.restart();
         }
-        if let Some(path_seq) = arrival.path_seq {
-            track.on_packet(now, path_seq, arrival.ndp, Some(position));
-        }
+        // A restored packet, or one that was sent again, does not show how far its path lags.
+        let shows_lag = arrival
+            .path_seq
+            .is_some_and(|path_seq| !track.on_packet(now, path_seq, arrival.ndp, Some(position)));
         match place {
             Place::New => {}
-            Place::Missing(since) if arrival.path_seq.is_some() => self.learn(now, arrival.path, since),
+            Place::Missing(since) if shows_lag => self.learn(now, arrival.path, since),
             Place::Missing(_) => {}
             Place::Taken => {
                 self.stats.duplicates += 1;

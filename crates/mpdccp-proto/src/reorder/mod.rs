@@ -37,7 +37,8 @@
 //! # How long an unproven hole may last
 //!
 //! A hole may last either for a fixed time, or for the recent lag of the paths that may still fill it. A
-//! packet that fills a hole shows how far its path lags behind the path that revealed the hole. This lag is
+//! packet that fills a hole shows how far its path lags behind the path that revealed the hole, unless it was
+//! sent again, which shows if the path has already delivered later packets. This lag is
 //! the true difference between the one-way delays; half the difference between the RTTs is only an estimate.
 //! The wait is the largest lag of the last few seconds, plus a margin. Until a lag has been measured, half
 //! the difference to the smallest RTT takes its place. Lags above the maximum wait are ignored, because the

@@ -88,12 +88,14 @@ impl Track {
         *self = Track { up: self.up, rtt: self.rtt, ..Track::new() };
     }
 
-    /// A packet arrived, either with data for `position` or without data.
-    pub(super) fn on_packet(&mut self, now: Time, seq: Seq, ndp: Option<u64>, position: Option<u64>) {
+    /// A packet arrived, either with data for `position` or without. Returns whether the data was sent again:
+    /// the path had carried later positions before.
+    pub(super) fn on_packet(&mut self, now: Time, seq: Seq, ndp: Option<u64>, position: Option<u64>) -> bool {
         let (newest, top) = *self.top.get_or_insert((seq, ORIGIN));
         let n = top.wrapping_add_signed(seq.diff(newest));
         if n < top {
-            return self.fill(now, n, position);
+            self.fill(now, n, position);
+            return false;
         }
         if n > top {
             self.top = Some((seq, n));
@@ -119,6 +121,7 @@ impl Track {
             }
             (self.newest, self.newest_at) = (position, now);
         }
+        position.is_some() && position < self.newest
     }
 
     /// Returns whether the newest data on the path arrived no longer than `age` before `now`, or after `now`.
