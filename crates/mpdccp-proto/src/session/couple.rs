@@ -5,7 +5,11 @@ use super::subflow::Subflow;
 use crate::PathId;
 use dccp_cc::Seen;
 use dccp_proto::Connection;
-use mpdccp_units::Time;
+use mpdccp_units::{Duration, Time};
+
+/// ProbeRTT takes about 200 ms and a round trip. A path that has been in ProbeRTT for longer than this has
+/// stopped sending, and no other path waits for it.
+const MAX_HOLD: Duration = Duration::from_secs(2);
 
 impl Session {
     /// Reports a path's measurements to the coupling, and hands out all paths' shares.
@@ -44,14 +48,17 @@ impl Session {
     /// once, the session would starve, so paths at other bottlenecks postpone their ProbeRTT. Paths at the
     /// same bottleneck enter ProbeRTT together, because the bottleneck's queue drains only if all of them
     /// reduce their packets in flight.
-    pub(super) fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
-        if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
+    pub(super) fn coordinate_probe_rtt(&mut self, now: Time, i: usize, probing: bool) {
+        let path = &mut self.paths[i];
+        if path.probing_rtt.is_some() == probing && !path.holding {
             return;
         }
+        path.probing_rtt = probing.then(|| path.probing_rtt.unwrap_or(now));
         for j in 0..self.paths.len() {
             let id = self.paths[j].id;
             let elsewhere = |p: &Subflow| p.id != id && !self.coupling.share(p.id.0, id.0);
-            let hold = self.paths.iter().any(|p| p.probing_rtt && elsewhere(p));
+            let probing = |p: &Subflow| p.probing_rtt.is_some_and(|since| now.since(since) < MAX_HOLD);
+            let hold = self.paths.iter().any(|p| probing(p) && elsewhere(p));
             let path = &mut self.paths[j];
             if let Some(conn) = path.conn.as_mut().filter(|_| path.holding != hold) {
                 path.holding = hold;

@@ -48,7 +48,7 @@ impl Session {
         if let Some(probing) = probing {
             path.learn_timeouts();
             self.couple(now, i);
-            self.coordinate_probe_rtt(i, probing);
+            self.coordinate_probe_rtt(now, i, probing);
             self.tell_rtt(now, i);
             self.follow_fates(now, i);
         }
@@ -95,7 +95,7 @@ impl Session {
             self.alive = now;
         }
         self.uncouple(id);
-        self.coordinate_probe_rtt(i, false);
+        self.coordinate_probe_rtt(now, i, false);
         self.repair.on_silence(now, id, self.cfg.repair_max);
         self.tell_streams_down(id);
         self.forget_signals_of(id);

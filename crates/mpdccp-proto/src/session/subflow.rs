@@ -76,8 +76,8 @@ pub(super) struct Subflow {
     pub(super) connect_gap: Duration,
     /// Time at which the RTT was last sent to the peer.
     pub(super) rtt_told: Time,
-    /// Whether the path is in ProbeRTT, and whether it was told to postpone ProbeRTT.
-    pub(super) probing_rtt: bool,
+    /// Since when the path has been in ProbeRTT, and whether it was told to postpone ProbeRTT.
+    pub(super) probing_rtt: Option<Time>,
     pub(super) holding: bool,
 }
 
@@ -143,7 +143,7 @@ impl Subflow {
             connect_at: None,
             connect_gap: CONNECT_GAP.0,
             rtt_told: Time::ZERO,
-            probing_rtt: false,
+            probing_rtt: None,
             holding: false,
         }
     }
@@ -161,7 +161,7 @@ impl Subflow {
         self.was_up = false;
         self.peer_prio = None;
         self.connect_at = None;
-        (self.probing_rtt, self.holding) = (false, false);
+        (self.probing_rtt, self.holding) = (None, false);
     }
 
     /// The path's connection is open.

@@ -41,6 +41,35 @@ fn two_paths_are_never_in_probe_rtt_at_once() {
     assert_eq!(together, 0);
 }
 
+/// A path dies in its ProbeRTT. The other path does not postpone its own ProbeRTT until the dead path is
+/// given up.
+#[test]
+fn a_path_that_dies_in_probe_rtt_holds_back_no_other_path() {
+    let (mut net, id) = Net::connected(1, 2, SessionConfig { coupling: false, ..ccid5(scheduler("rr")) });
+    net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
+    let mut died = None;
+    for n in 0..100_000 {
+        // As above, the delay grows slowly.
+        if n % 2500 == 0 {
+            net.wires.iter_mut().for_each(|w| w.delay += Duration::from_micros(500));
+        }
+        net.stream(Client, id, n, 1, Duration::from_micros(400));
+        net.got.clear();
+        net.log.clear();
+        let status = net.status(Client, id);
+        let probes = |k: usize| status.paths[k].tx.as_ref().is_some_and(|tx| tx.probing_rtt);
+        if died.is_none() && probes(0) {
+            net.wires[0].up = false;
+            died = Some(net.now);
+        }
+        if died.is_some() && probes(1) {
+            break;
+        }
+    }
+    let waited = net.now.since(died.expect("path 0 is in ProbeRTT at some time"));
+    assert!(waited < Duration::from_secs(12), "{waited:?}");
+}
+
 #[test]
 fn the_saturated_path_is_not_application_limited() {
     let mut net = Net::new(1, 2, ccid5(scheduler("cpf")));
