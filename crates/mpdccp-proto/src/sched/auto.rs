@@ -61,7 +61,7 @@ impl Scheduler for Auto {
             [path] => return self.pick_only(now, pkt, path),
             _ => {}
         }
-        self.trials.update(now, paths);
+        self.trials.update(paths);
         self.distant.update(now, queue.oldest, paths);
         let mut used = core::mem::take(&mut self.used);
         used.clear();

@@ -16,8 +16,6 @@ use mpdccp_units::{Duration, Rate, Time};
 #[derive(Debug, Default)]
 pub(super) struct Distant {
     paths: Vec<Known>,
-    /// Time of the last update.
-    at: Time,
     /// Start of the current standing queue.
     standing: Option<Time>,
     needed: bool,
@@ -27,6 +25,8 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
+    /// Time of the last update.
+    at: Time,
     /// Total time for which the path's gate was closed, less a fraction of the time for which it was open.
     limited: Duration,
     /// Time until which the path's gate is known to be closed.
@@ -49,14 +49,17 @@ const STANDS: Duration = Duration::from_millis(5);
 /// If a standing queue lasts both for this many round trips and for this time, the flow is not reacting to
 /// congestion signals.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
+/// Maximum number of paths remembered. If there are more, paths that are not on offer are forgotten.
+const MOST: usize = 64;
 
 impl Distant {
     /// Updates all paths. `oldest` is how long the packet at the head has waited.
     pub(super) fn update(&mut self, now: Time, oldest: Duration, paths: &[PathRow]) {
-        let (before, since) = (self.at, now.since(self.at));
-        self.at = now;
-        self.paths.retain(|known| {
-            paths.iter().any(|path| path.id == known.path && path.up_since == known.up_since)
+        // Remember paths that are not on offer, because they may be too narrow for this packet only.
+        let many = self.paths.len() > MOST;
+        self.paths.retain(|known| match paths.iter().find(|path| path.id == known.path) {
+            Some(path) => path.up_since == known.up_since,
+            None => !many,
         });
         let Some(nearest) = paths.iter().min_by_key(|path| cost(path)) else { return };
         let best = cost(nearest);
@@ -64,10 +67,12 @@ impl Distant {
             let n = self.paths.iter().position(|known| known.path == path.id).unwrap_or_else(|| {
                 let limited = Duration::ZERO;
                 let (id, up_since, shut_until) = (path.id, path.up_since, Time::ZERO);
-                self.paths.push(Known { path: id, up_since, limited, shut_until, distant: false });
+                self.paths.push(Known { path: id, up_since, at: now, limited, shut_until, distant: false });
                 self.paths.len() - 1
             });
             let known = &mut self.paths[n];
+            let (before, since) = (known.at, now.since(known.at));
+            known.at = now;
             let srtt = path.srtt.unwrap_or_default();
             let shut = known.shut_until.min(now).since(before).min(srtt);
             known.limited = (known.limited + shut).min(srtt * FOUND * 2);
@@ -139,6 +144,18 @@ mod tests {
         assert!(!looks[720..].contains(&false));
         let near_but_lossy = PathRow { loss: 0.01, ..far(1, 10) };
         assert!(left_out(near_but_lossy, |_| 0).contains(&true), "a lossy path delays as much as a far one");
+    }
+
+    #[test]
+    fn a_path_that_is_too_narrow_for_some_packets_is_judged_all_the_same() {
+        let (mut distant, near) = (Distant::default(), row(0, 3, 10));
+        let far = PathRow { gate: Gate::Closed(Why::Window), ..far(1, 100) };
+        for ms in 0..2_000 {
+            let both = [near.clone(), far.clone()];
+            let offer = if ms % 2 == 0 { &both[..] } else { &both[..1] };
+            distant.update(Time::from_millis(ms), Duration::ZERO, offer);
+        }
+        assert!(distant.leaves_out(&far));
     }
 
     #[test]

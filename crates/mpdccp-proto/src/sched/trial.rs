@@ -31,7 +31,7 @@ const MOST: usize = 64;
 
 impl Trials {
     /// Updates all paths.
-    pub(super) fn update(&mut self, now: Time, paths: &[PathRow]) {
+    pub(super) fn update(&mut self, paths: &[PathRow]) {
         if self.0.len() > MOST {
             self.0.retain(|trial| paths.iter().any(|path| path.id == trial.path));
         }
@@ -42,12 +42,12 @@ impl Trials {
             };
             if up_since > trial.up_since {
                 let before = core::mem::replace(&mut trial.up_since, up_since);
-                if now.since(trial.until) > FORGIVEN {
+                if up_since.since(trial.until) > FORGIVEN {
                     trial.pause = PAUSE.0;
                 } else if trial.until > Time::ZERO && up_since.since(before) < trial.pause * SOON {
                     trial.pause = (trial.pause * 2).min(PAUSE.1);
                 }
-                trial.until = now + trial.pause;
+                trial.until = up_since + trial.pause;
             }
         }
     }
@@ -72,7 +72,7 @@ mod tests {
             let path = PathRow { up_since, ..row(1, 3, 10) };
             let used = |ms: &u64| {
                 let now = up_since + Duration::from_millis(*ms);
-                trials.update(now, core::slice::from_ref(&path));
+                trials.update(core::slice::from_ref(&path));
                 trials.permit(now, &path)
             };
             (0..60_000).find(used).unwrap()
@@ -88,5 +88,16 @@ mod tests {
             assert!(back(300_000 + n * 1_000) <= 32_000);
         }
         assert_eq!(back(321_000), 32_000);
+    }
+
+    #[test]
+    fn the_pause_begins_when_the_path_comes_up_and_not_with_the_next_packet() {
+        let mut trials = Trials::default();
+        let up_at = |second: u64| PathRow { up_since: Time::from_millis(second * 1_000), ..row(1, 3, 10) };
+        trials.update(&[up_at(1)]);
+        // The path came up again at 2 s, and nothing was sent until 3 s.
+        trials.update(&[up_at(2)]);
+        assert!(!trials.permit(Time::from_millis(2_499), &up_at(2)));
+        assert!(trials.permit(Time::from_millis(3_000), &up_at(2)));
     }
 }
