@@ -162,15 +162,17 @@ impl Cubic {
         if self.slow_start() && self.linux.is_some() {
             self.slow_start_as_linux(ev, segments);
         } else if self.slow_start() {
-            // RFC 9406 section 4.2: HyStart++ runs only before the first congestion.
-            let over = self.state.ssthresh.is_none() && self.hystart.on_ack(ev.forward_rtt(), ev.round_end);
             let s = &mut self.state;
-            s.cwnd += self.hystart.growth(segments);
             if let Some(threshold) = s.ssthresh {
-                s.cwnd = s.cwnd.min(threshold);
-            } else if over {
-                s.ssthresh = Some(s.cwnd);
-                s.prior = s.cwnd;
+                s.cwnd = (s.cwnd + segments).min(threshold);
+            } else {
+                // RFC 9406 section 4.2: HyStart++ runs only before the first congestion.
+                let over = self.hystart.on_ack(ev.forward_rtt(), ev.round_end);
+                s.cwnd += self.hystart.growth(segments);
+                if over {
+                    s.ssthresh = Some(s.cwnd);
+                    s.prior = s.cwnd;
+                }
             }
         } else {
             let least = ev.estimator.min().filter(|_| self.linux.is_some()).map(|(least, _)| least);

@@ -37,6 +37,27 @@ fn the_cubic_passes_through_its_corners() {
     }
 }
 
+/// Acknowledges `segments` segments of 1,000 bytes with this round-trip time.
+fn acknowledge(c: &mut Cubic, segments: u64, rtt_ms: u64, round_end: bool) {
+    let acked = Amount { packets: segments, bytes: segments * 1000 };
+    c.on_ack(&AckEvent {
+        now: Time::from_millis(100),
+        acked,
+        lost: Amount::default(),
+        ce: 0,
+        congestion: false,
+        rtt: Some(Duration::from_millis(rtt_ms)),
+        returning: Duration::ZERO,
+        estimator: &RttEstimator::default(),
+        rate: None,
+        inflight_before: acked,
+        inflight: acked,
+        delivered: acked,
+        round_end,
+        app_limited: false,
+    });
+}
+
 /// RFC 9406 section 4.2: HyStart++ does not affect slow start after congestion.
 #[test]
 fn a_longer_round_trip_ends_the_first_slow_start_only() {
@@ -44,26 +65,14 @@ fn a_longer_round_trip_ends_the_first_slow_start_only() {
         let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
         c.state.ssthresh = ssthresh;
         for (round, n) in (0..7).flat_map(|round| (0..10).map(move |n| (round, n))) {
-            let acked = Amount { packets: 1, bytes: 1000 };
-            c.on_ack(&AckEvent {
-                now: Time::from_millis(round * 60),
-                acked,
-                lost: Amount::default(),
-                ce: 0,
-                congestion: false,
-                rtt: Some(Duration::from_millis(if round == 0 { 40 } else { 60 })),
-                returning: Duration::ZERO,
-                estimator: &RttEstimator::default(),
-                rate: None,
-                inflight_before: acked,
-                inflight: acked,
-                delivered: acked,
-                round_end: n == 9,
-                app_limited: false,
-            });
+            acknowledge(&mut c, 1, if round == 0 { 40 } else { 60 }, n == 9);
         }
         assert_eq!(c.phase(), phase);
         assert_eq!(c.state.cwnd >= 80.0, ssthresh.is_some(), "{}", c.state.cwnd);
+        // Neither does the slow start after a timeout, which grows by all acknowledged segments.
+        c.on_rto(Time::from_millis(200));
+        acknowledge(&mut c, 1, 40, true);
+        assert_eq!(c.state.cwnd, 2.0);
     }
 }
 
