@@ -1,5 +1,5 @@
 use crate::reno::initial_window;
-use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, Sent, Window};
+use crate::{AckEvent, Amount, CcConfig, Controller, Inherited, Limits, Part, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a new round in the average share of marks (RFC 8257 section 3.3, g).
@@ -40,6 +40,10 @@ pub struct Prague {
     top: f64,
     /// Number of rounds, since the last reduction, whose window was larger than `top`.
     beyond: f64,
+    /// Whether the last reduction was for marks alone.
+    marks_only: bool,
+    /// Whether a timeout occurred and nothing has been acknowledged since.
+    timed_out: bool,
     /// Window and threshold before the last loss.
     before: Option<(f64, Option<f64>)>,
     srtt: Option<Duration>,
@@ -60,10 +64,17 @@ impl Prague {
             marked: 0,
             top: 0.0,
             beyond: 0.0,
+            marks_only: false,
+            timed_out: false,
             before: None,
             srtt: None,
             part: Part::ALONE,
         }
+    }
+
+    /// Returns the amount in segments, in the unit of the window.
+    fn segments(&self, amount: Amount) -> f64 {
+        if self.packets { amount.packets as f64 } else { amount.bytes as f64 / f64::from(self.mtu.max(1)) }
     }
 
     fn slow_start(&self) -> bool {
@@ -76,6 +87,7 @@ impl Prague {
         self.ssthresh = Some(self.cwnd);
     }
 
+    /// Grows the window after `acked` segments without a mark.
     fn grow(&mut self, acked: f64) {
         if self.slow_start() {
             self.cwnd = (self.cwnd + acked).min(self.ssthresh.unwrap_or(MAX_CWND));
@@ -100,6 +112,7 @@ impl Controller for Prague {
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.srtt = ev.estimator.srtt();
+        self.timed_out &= ev.acked.packets == 0;
         self.acked += ev.acked.packets;
         self.marked += ev.ce;
         if ev.round_end {
@@ -112,20 +125,34 @@ impl Controller for Prague {
         // another one (RFC 9331 section 4.3, RFC 8257 section 3.3).
         if ev.congestion && ev.lost.packets > 0 {
             self.before = Some((self.cwnd, self.ssthresh));
+            self.marks_only = false;
             self.reduce_to(self.cwnd / 2.0);
             return;
         }
+        // If the last reduction was for marks, a loss adds to it, so that both together halve the window.
+        if ev.lost.packets > 0 && core::mem::take(&mut self.marks_only) {
+            self.cwnd = self.cwnd.min(self.top / 2.0).max(2.0);
+            self.ssthresh = Some(self.cwnd);
+            return;
+        }
         if ev.congestion {
+            self.marks_only = true;
             self.reduce_to(self.cwnd * (1.0 - self.alpha / 2.0));
         }
-        if !ev.app_limited {
-            self.grow(ev.acked.packets.saturating_sub(ev.ce) as f64);
+        if !ev.app_limited && ev.acked.packets > 0 {
+            let unmarked = 1.0 - ev.ce as f64 / ev.acked.packets as f64;
+            self.grow(unmarked * self.segments(ev.acked));
         }
     }
 
     fn on_rto(&mut self, _now: Time) {
-        self.before = Some((self.cwnd, self.ssthresh));
-        self.ssthresh = Some((self.cwnd / 2.0).max(2.0));
+        // RFC 5681 section 3.1: ssthresh stays the same if another timeout follows with no acknowledgement in
+        // between, because such a timeout gives no new information.
+        if !core::mem::replace(&mut self.timed_out, true) {
+            self.before = Some((self.cwnd, self.ssthresh));
+            self.ssthresh = Some((self.cwnd / 2.0).max(2.0));
+        }
+        self.marks_only = false;
         self.cwnd = 1.0;
     }
 
@@ -140,7 +167,11 @@ impl Controller for Prague {
 
     fn on_mtu(&mut self, mtu: u16) {
         if !self.packets {
-            self.cwnd = (self.cwnd * f64::from(self.mtu.max(1)) / f64::from(mtu.max(1))).clamp(1.0, MAX_CWND);
+            let scale = f64::from(self.mtu.max(1)) / f64::from(mtu.max(1));
+            self.cwnd = (self.cwnd * scale).clamp(1.0, MAX_CWND);
+            self.ssthresh = self.ssthresh.map(|t| (t * scale).max(1.0));
+            self.top *= scale;
+            self.before = None;
         }
         self.mtu = mtu;
     }
@@ -189,19 +220,25 @@ impl Controller for Prague {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Amount, RttEstimator};
+    use crate::RttEstimator;
 
     /// Simulates a round of `acked` packets with `ce` marks and `lost` losses, at a round-trip time of 25 ms.
     fn round(prague: &mut Prague, acked: u64, ce: u64, lost: u64) {
+        on_ack(prague, (acked, 1000), ce, lost, ce + lost > 0);
+    }
+
+    /// Acknowledges `acked` packets of `size` bytes. `congestion` is false if the marks or losses belong to
+    /// an earlier reduction.
+    fn on_ack(prague: &mut Prague, (acked, size): (u64, u64), ce: u64, lost: u64, congestion: bool) {
         let mut estimator = RttEstimator::default();
         estimator.update(Time::ZERO, Duration::from_millis(25));
-        let amount = |packets| Amount { packets, bytes: packets * 1000 };
+        let amount = |packets| Amount { packets, bytes: packets * size };
         let event = AckEvent {
             now: Time::ZERO,
             acked: amount(acked),
             lost: amount(lost),
             ce,
-            congestion: ce + lost > 0,
+            congestion,
             rtt: None,
             returning: Duration::ZERO,
             estimator: &estimator,
@@ -254,6 +291,40 @@ mod tests {
         assert_eq!((prague.cwnd, prague.ssthresh), (100.0, None));
         prague.on_rto(Time::ZERO);
         assert_eq!((prague.cwnd, prague.ssthresh), (1.0, Some(50.0)));
+    }
+
+    #[test]
+    fn a_loss_soon_after_a_mark_halves_once() {
+        let mut prague = fresh();
+        (prague.cwnd, prague.ssthresh, prague.alpha) = (100.0, Some(100.0), 0.02);
+        on_ack(&mut prague, (10, 1000), 1, 0, true);
+        assert!(prague.cwnd > 95.0);
+        for _ in 0..2 {
+            on_ack(&mut prague, (10, 1000), 0, 5, false);
+            assert!((49.0..51.0).contains(&prague.cwnd), "{}", prague.cwnd);
+        }
+    }
+
+    #[test]
+    fn a_second_timeout_keeps_the_threshold() {
+        let mut prague = fresh();
+        prague.cwnd = 100.0;
+        prague.on_rto(Time::ZERO);
+        prague.on_rto(Time::ZERO);
+        assert_eq!((prague.cwnd, prague.ssthresh), (1.0, Some(50.0)));
+        prague.on_spurious_loss(Time::ZERO);
+        assert_eq!(prague.cwnd, 100.0);
+    }
+
+    #[test]
+    fn a_window_of_bytes_grows_by_bytes_and_keeps_them_when_the_packet_size_changes() {
+        let mut prague = Prague::new(&CcConfig { mtu: 1000, packets: false, draft: false, seed: 0 });
+        prague.cwnd = 10.0;
+        on_ack(&mut prague, (100, 100), 0, 0, false);
+        assert_eq!(prague.cwnd, 20.0);
+        (prague.ssthresh, prague.top) = (Some(20.0), 30.0);
+        prague.on_mtu(4000);
+        assert_eq!((prague.cwnd, prague.top, prague.phase()), (5.0, 7.5, "congestion_avoidance"));
     }
 
     #[test]
