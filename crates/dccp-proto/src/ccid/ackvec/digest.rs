@@ -280,7 +280,7 @@ impl AckVecSender {
             self.last_rate = rate;
         }
         self.ce += digest.ce;
-        self.note_reduction(now, digest);
+        self.note_reduction(now, digest, false);
         let app_limited = !self.control.recently_limited(now, self.last_rate.as_ref());
         let observes = self.control.observes();
         let Control { cc, rtt, sampler, inflight, observer, .. } = &mut self.control;
@@ -330,13 +330,18 @@ impl AckVecSender {
         if own == all { cwnd } else { (cwnd.saturating_mul(own) / all.max(1)).max(1) }
     }
 
-    fn note_reduction(&mut self, now: Time, digest: &Digest) {
+    fn note_reduction(&mut self, now: Time, digest: &Digest, again: bool) {
         if digest.congestion {
-            if self.control.reduction.as_ref().is_some_and(|r| !r.doubted && !r.marked) {
+            if !again && self.control.reduction.as_ref().is_some_and(|r| !r.doubted && !r.marked) {
                 self.loss.on_true_losses();
             }
             self.control.reduced_at = now;
-            self.control.reduction = Some(Reduction { since: now, losses: 0, doubted: false, marked: false });
+            // A timeout that follows another one without an acknowledgement in between belongs to the same
+            // reduction.
+            if !again || self.control.reduction.is_none() {
+                let reduction = Reduction { since: now, losses: 0, doubted: false, marked: false };
+                self.control.reduction = Some(reduction);
+            }
         }
         if let Some(reduction) = &mut self.control.reduction {
             reduction.losses += digest.lost.packets;
@@ -377,13 +382,14 @@ impl AckVecSender {
         self.loss.set_judged(next, None);
         self.timeouts += 1;
         let others_heard = self.rto.since().is_some_and(|since| self.control.heard > since);
+        let again = self.rto.has_expired();
         self.rto.on_timeout();
         if others_heard {
             return self.conclude(now, &digest);
         }
         self.control.heard = now;
         digest.congestion = true;
-        self.note_reduction(now, &digest);
+        self.note_reduction(now, &digest, again);
         self.control.cc.on_rto(now);
         self.requests.on_collapse(self.own_window(&digest));
         self.trim_history(now);

@@ -68,6 +68,11 @@ impl RtoTimer {
         self.probes = 0;
     }
 
+    /// Returns whether the timer has expired since new data was last acknowledged.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.backoff > 0
+    }
+
     pub(crate) fn on_timeout(&mut self) {
         self.since = None;
         self.backoff = self.backoff.saturating_add(1);

@@ -472,6 +472,20 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!((rig.counts(), rig.notes.lock().unwrap().undone), ((0, 3, 0), 1));
 }
 
+/// The packets of the first timeout are really lost, so the reduction stands even if the packet of the second
+/// one is only late.
+#[test]
+fn a_late_packet_does_not_undo_an_earlier_timeout() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 5);
+    rig.half.on_timeout(ms(1000));
+    rig.send(ms(1000), 1);
+    rig.half.on_timeout(ms(3000));
+    rig.send(ms(3000), 1);
+    rig.ack(ms(3100), 5, "+-----");
+    assert_eq!(rig.notes.lock().unwrap().undone, 0);
+}
+
 #[test]
 fn after_reordering_losses_wait_for_the_window() {
     let mut rig = Rig::new(false);
