@@ -24,7 +24,7 @@ const MAX_INTERVALS: usize = 28;
 /// The Loss Event Rate of a connection without losses (RFC 4342 section 8.5).
 const NO_LOSS: u32 = u32::MAX;
 /// Largest numbers of 24 and 23 bits.
-const MAX_24: u64 = (1 << 24) - 1;
+pub(super) const MAX_24: u64 = (1 << 24) - 1;
 const MAX_23: u64 = (1 << 23) - 1;
 
 /// Content of a feedback packet. RFC 4342 section 6 requires Receive Rate and Loss Intervals. Linux sends

@@ -1,5 +1,5 @@
 use super::counter::{Counter, wrapped};
-use super::options::Told;
+use super::options::{MAX_24, Told};
 use super::sent_log::{Sent, SentLog};
 use crate::ccid::{Feedback, HalfConfig, Handover, SenderHalf, SenderRequest, TxView};
 use crate::{Gate, Why};
@@ -179,7 +179,13 @@ impl TfrcSenderHalf {
             end = known.counter;
         }
         let newest = self.intervals.iter().find(|old| old.interval.lossy > 0).map(|old| old.first);
-        let is_new = |k: &&Known| k.interval.lossy > 0 && newest.is_none_or(|newest| k.first.after(newest));
+        // An interval with the highest length that the option can carry began earlier than computed, so it is
+        // not new.
+        let is_new = |k: &&Known| {
+            k.interval.lossy > 0
+                && k.interval.lossless < MAX_24
+                && newest.is_none_or(|newest| k.first.after(newest))
+        };
         let events = known.iter().filter(is_new).count() as u64;
         self.intervals = known;
         events

@@ -121,6 +121,12 @@ fn older_intervals_need_not_be_told_again() {
     // A late packet has merged two intervals. The latest report counts.
     assert_eq!(tell(&mut half, 430, 199, &[interval(119, 1), interval(25, 5)]), [120, 30, 50]);
     assert_eq!(half.intervals.last().map(|known| known.interval.data), Some(77));
+    // The option can carry no larger length, so this interval began earlier than its length says.
+    let longest = interval(MAX_24, 1);
+    tell(&mut half, 440, 299, &[longest]);
+    let lost = half.view().lost.packets;
+    tell(&mut half, 450, 399, &[longest]);
+    assert_eq!(half.view().lost.packets, lost);
 }
 
 #[test]
