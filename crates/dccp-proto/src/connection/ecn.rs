@@ -17,9 +17,16 @@ pub(super) struct EcnPath {
     cleared: u64,
     bleached: bool,
     failed: bool,
+    /// Numbers of packets delivered and marked, and of timeouts, when the connection began to use this path.
+    before: (u64, u64, u64),
 }
 
 impl EcnPath {
+    /// Starts to judge a new path, of a connection that has these counts.
+    pub(super) fn anew(view: &TxView) -> EcnPath {
+        EcnPath { before: (view.delivered.packets, view.ce, view.timeouts), ..EcnPath::default() }
+    }
+
     /// Handles data of the peer. Returns true once, when this end stops expecting marks. This end then tells
     /// the peer that it cannot read ECN bits (RFC 4340 section 12.1), so that the peer relies on losses
     /// alone.
@@ -32,13 +39,15 @@ impl EcnPath {
 
     /// Judges the direction of our packets after an acknowledgement.
     pub(super) fn on_feedback(&mut self, view: &TxView) {
-        let delivered = view.delivered.packets;
-        self.failed |= delivered >= ENOUGH && view.ce >= delivered - delivered / ENOUGH;
+        let delivered = view.delivered.packets.saturating_sub(self.before.0);
+        let marked = view.ce.saturating_sub(self.before.1);
+        self.failed |= delivered >= ENOUGH && marked >= delivered - delivered / ENOUGH;
     }
 
     /// Judges the direction of our packets after a timeout.
     pub(super) fn on_timeout(&mut self, view: &TxView) {
-        self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
+        let (delivered, _, timeouts) = self.before;
+        self.failed |= view.delivered.packets <= delivered && view.timeouts >= timeouts + TIMEOUTS;
     }
 
     /// Returns whether to send Acks as ECN-capable: if the peer's newest data was ECN-capable, because the

@@ -1,5 +1,6 @@
 //! Applies the results of negotiation to the packets we send and accept, and to the two half-connections.
 
+use super::ecn::EcnPath;
 use super::halves::{Halves, Negotiated};
 use super::*;
 use crate::ccid::{self, HalfConfig, Handover};
@@ -121,8 +122,9 @@ impl Connection {
         {
             (halves.rx, halves.send_ack_vector) = (rx, false);
         }
+        self.ecn = EcnPath::anew(&halves.tx.view());
         self.halves = Some(halves);
-        (self.ecn, self.pmtu) = Default::default();
+        self.pmtu = Default::default();
         self.tell_halves(now);
     }
 

@@ -92,3 +92,18 @@ fn a_path_that_drops_what_is_ecn_capable_is_found() {
     assert_eq!(net.states(), [State::Open; 2]);
     assert!(net.delivered[SERVER].len() >= 40, "{}", net.delivered[SERVER].len());
 }
+
+#[test]
+fn a_new_path_that_drops_what_is_ecn_capable_is_found() {
+    let mut net = open(2);
+    talk(&mut net);
+    assert_eq!(net.delivered[SERVER].len(), 200);
+    net.network = Box::new(|sent| if sent.ecn == Ecn::NotEct { Fate::Deliver } else { Fate::Drop });
+    let now = net.now;
+    net.end(CLIENT).on_path_change(now);
+    for _ in 0..50 {
+        net.send(CLIENT, &[1; 100]);
+    }
+    net.run(Duration::from_secs(20));
+    assert!(net.delivered[SERVER].len() >= 240, "{}", net.delivered[SERVER].len());
+}
