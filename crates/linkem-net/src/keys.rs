@@ -146,7 +146,7 @@ impl LinkKeys {
             rate: rate.rate,
             rate_trace: rate.rate_trace.clone(),
             trace: rate.trace.clone(),
-            burst: self.burst.or(base.burst),
+            burst: self.burst.or(if self.trace.is_some() { None } else { base.burst }),
             owd: self.owd.or(base.owd),
             queue: self.queue.or(base.queue),
             discipline: self.discipline.or(base.discipline),
@@ -282,6 +282,11 @@ impl LinkKeys {
                 self.rate.is_some() && self.rate_trace.is_some(),
                 "rate_trace",
                 "both rate and rate_trace are set; give only one of them",
+            ),
+            (
+                self.burst.is_some() && self.rate_trace.is_some(),
+                "burst",
+                "both burst and rate_trace are set; a trace contains its own bursts, so give only one of them",
             ),
             (
                 self.policer.is_some_and(|p| p.rate.bps() == 0),

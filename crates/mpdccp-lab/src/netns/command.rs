@@ -88,7 +88,7 @@ impl Flow for Commands {
     }
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
-        sleep_until(from);
+        sleep_until(from, over);
         let what = format!("client of {}", self.name);
         let mut process = start(client, &what, (&self.client, self.to), &self.dir)?;
         while process.ended().is_none() && Clock.now() < to && !over.load(Ordering::Relaxed) {

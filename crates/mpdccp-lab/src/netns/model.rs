@@ -76,7 +76,7 @@ impl Flow for Modelled {
         client.enter()?;
         hurry(Urgency::Traffic);
         let socket = socket(0)?;
-        sleep_until(from);
+        sleep_until(from, over);
         let mtu = mtu(client, self.to)?.saturating_sub(UDP_HEADER);
         let mut tcp = Tcp::new(self.index, mtu, self.cc(), Rule::Three, self.seed);
         tcp.write(u64::MAX);

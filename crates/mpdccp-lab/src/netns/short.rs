@@ -115,7 +115,7 @@ impl Flow for Short {
             let mut late_ns = Vec::new();
             for (number, (at, bytes)) in (0u64..).zip(&self.connections) {
                 let due = from + *at;
-                sleep_until(due);
+                sleep_until(due, over);
                 if due >= to || over.load(Ordering::Relaxed) {
                     break;
                 }

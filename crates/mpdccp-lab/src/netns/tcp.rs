@@ -205,7 +205,7 @@ impl Flow for Bulk {
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
-        sleep_until(from);
+        sleep_until(from, over);
         let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol)?.into();
         stream
             .set_write_timeout(Some(NAP))

@@ -20,12 +20,18 @@ use linkem_net::{Urgency, hurry};
 
 /// Size in bytes of a generated packet's IPv4 and UDP headers.
 const HEADERS: u32 = 28;
-/// Read timeout, and so the time within which a receiver notices that it must stop.
+/// Time within which a sender or receiver notices that it must stop.
 pub(super) const NAP: Duration = Duration::from_millis(50);
 const BUFFER: usize = 4 << 20;
 
-/// Sleeps until `at`.
-pub(super) fn sleep_until(at: Time) {
+/// Sleeps until `at`, or until shortly after `over` is set.
+pub(super) fn sleep_until(at: Time, over: &AtomicBool) {
+    while Clock.now() + NAP < at {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(NAP);
+    }
     let ns = at.as_nanos();
     let until = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
@@ -43,8 +49,11 @@ pub(super) fn play(
 ) -> Result<Vec<u32>, LabError> {
     hurry(Urgency::Traffic);
     let (mut late_ns, mut sizes) = (Vec::new(), Vec::new());
-    while let Some(due) = source.next().filter(|due| *due < to && !over.load(Ordering::Relaxed)) {
-        sleep_until(due);
+    while let Some(due) = source.next().filter(|due| *due < to) {
+        sleep_until(due, over);
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
         late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
         source.emit(due, dropped(), &mut sizes);
         sizes.drain(..).try_for_each(&mut each)?;

@@ -10,7 +10,9 @@ use toml::Spanned;
 use super::place::{Places, Problem, of_link, value};
 use super::short::MAX_SHORT;
 use super::tunnel::{SECURITY, TCP};
-use super::{Baseline, Cell, FlowKind, FlowSpec, Mode, PathSpec, Scenario, SourceSpec, Variant};
+use super::{
+    Baseline, Cell, FlowKind, FlowSpec, LossDetection, Mode, PathSpec, Scenario, SourceSpec, Variant,
+};
 use crate::Plan;
 use crate::metric_names::NAMES;
 use crate::sim::Side;
@@ -346,6 +348,10 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
     if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.reverse) {
         return Err(at("echo", "`echo` needs mode = \"direct\" and a udp flow from the client".to_owned()));
     }
+    if f.kind != FlowKind::Tcp && (f.ecn || f.loss_detection != LossDetection::Rack) {
+        let key = if f.ecn { "ecn" } else { "loss_detection" };
+        return Err(at(key, format!("`{key}` belongs to kind = \"tcp\"")));
+    }
     if (f.kind == FlowKind::Command) != (f.server.is_some() || f.client.is_some()) {
         return Err(problem(
             &f.name,
@@ -400,9 +406,10 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
 }
 
 fn short(f: &FlowSpec, duration: f64, at: &dyn Fn(&str, String) -> Problem) -> Result<(), Problem> {
-    let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.ecn;
+    let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some();
     let (Some(sizes), Some(every), Some(cc), false) = (&f.sizes, f.every, &f.cc, other) else {
-        let message = "a short flow needs `cc`, `sizes` and `every`, and cannot have `payload`, `rate`, `source` or `ecn`";
+        let message =
+            "a short flow needs `cc`, `sizes` and `every`, and cannot have `payload`, `rate` or `source`";
         return Err(problem(&f.name, message));
     };
     if !TCP_CCS.contains(&cc.as_str()) {

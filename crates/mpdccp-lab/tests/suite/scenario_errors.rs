@@ -202,6 +202,13 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ),
         ("kind = \"tcp\"", "kind = \"short\"\nsizes = [\"9 kB\", \"x\"]", "t.toml:31: sizes", "kB"),
         ("cc = \"cubic\"", "cc = \"vegas\"", "t.toml:31: cc", "reno"),
+        ("mirror = \"back\"", "mirror = \"back\"\necn = true", "t.toml:27: ecn", "\"tcp\""),
+        (
+            "kind = \"tcp\"",
+            "kind = \"short\"\nsizes = [\"9 kB\"]\nevery = \"1 s\"\nloss_detection = \"three\"",
+            "t.toml:33: loss_detection",
+            "\"tcp\"",
+        ),
         ("\"mirror_offset_ms\"", "\"mirror\"", "t.toml:35: metric", "mirror_offset_ms"),
         ("parameters", "params", "t.toml:38: params", "parameters"),
         ("parameters", "seeds = 0\nparameters", "t.toml: sweep: `seeds`", "at least 1"),
