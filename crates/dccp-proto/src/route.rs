@@ -8,7 +8,8 @@ use mpdccp_units::Time;
 pub struct Route {
     /// The driver's number for the socket.
     pub socket: u32,
-    /// The local address, if the socket is not bound to one. With `None`, the system chooses an address.
+    /// The local address, for a socket that is not bound to one. If it is `None` for such a socket, the
+    /// system chooses an address.
     pub local: Option<IpAddr>,
     /// The peer: for UDP, its address and UDP port; for native DCCP, its address and port 0.
     pub remote: SocketAddr,

@@ -299,10 +299,10 @@ impl Options {
         self
     }
 
-    /// Sets how many connections one source may have. A source is an IPv4 address or an IPv6 /64. The limit
-    /// applies while the listener has no connections, and becomes smaller as the listener fills. By default
-    /// it is a quarter of all connections, but at least 16. Further connections are refused with Reset code
-    /// 9. Peers configured by key are not limited.
+    /// Sets how many connections one source may have. A source is an IPv4 address or an IPv6 /64. This is the
+    /// limit of an empty listener; it becomes smaller as the listener fills. By default it is a quarter of
+    /// all connections, but at least 16. Further connections are refused with Reset code 9. Peers configured
+    /// by key are not limited.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self

@@ -34,17 +34,17 @@ struct Cli {
 }
 
 #[cfg(not(feature = "lab"))]
-const EXAMPLES: &str = "Examples (built without the lab):
+const EXAMPLES: &str = "Examples (this program was built without the lab):
   mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
-  mpdccp perf -s                                     measure a path; the other end:
-  mpdccp perf -c 127.0.0.1 -t 5";
+  mpdccp perf -s                                     measure a path: the server
+  mpdccp perf -c 127.0.0.1 -t 5                      measure a path: the client, for 5 s";
 #[cfg(feature = "lab")]
 const EXAMPLES: &str = "Examples:
   mpdccp demo                                        two bonded lines in a minute; as root
   mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
   mpdccp lab run paper/single-path --backend sim     an experiment in virtual time
-  mpdccp perf -s                                     measure a path; the other end:
-  mpdccp perf -c 127.0.0.1 -t 5";
+  mpdccp perf -s                                     measure a path: the server
+  mpdccp perf -c 127.0.0.1 -t 5                      measure a path: the client, for 5 s";
 
 const PERF_EXAMPLES: &str = "Examples:
   mpdccp perf -s                                          a server, for all clients

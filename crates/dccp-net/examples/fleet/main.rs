@@ -94,7 +94,10 @@ fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
             told.next();
         }
     }
-    println!("{} sessions, {} paths; {} sessions closed since", fleet.open, fleet.up, fleet.closed);
+    println!(
+        "{} sessions, {} paths; {} sessions were closed during the run",
+        fleet.open, fleet.up, fleet.closed
+    );
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::{Jitter, LinkConfig, Spread};
 pub(super) static DRIVE: Model = Model {
     name: "drive",
     about: "LTE in a car at 50 km/h, cells 600 m apart: varying rate, short and long gaps at handovers",
-    source: "path loss and rate by signal and interference: 3GPP TR 36.942, annex A and section 4.5; shadowing that decorrelates within 50 m: Gudmundson, Correlation model for shadow fading in mobile radio systems (1991); gaps of a handover: Xu et al., Understanding Operational 5G (SIGCOMM 2020); of a lost radio link: timer T310 of 3GPP TS 36.331, 1 s",
+    source: "path loss and rate by signal and interference: 3GPP TR 36.942, annex A and section 4.5; shadowing that decorrelates within 50 m: Gudmundson, Correlation model for shadow fading in mobile radio systems (1991); gaps of a handover: Xu et al., Understanding Operational 5G (SIGCOMM 2020); gaps of a lost radio link: timer T310 (1 s) of 3GPP TS 36.331",
     usual,
     course,
 };

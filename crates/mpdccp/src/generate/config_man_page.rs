@@ -10,7 +10,7 @@ const SETTINGS: &str = include_str!("../../../../docs/keys.md");
 pub(super) fn page() -> String {
     let mut out = String::from(
         ".TH mpdccp.toml 5\n.SH NAME\nmpdccp.toml \\- configuration file of an mpdccp tunnel\n.SH DESCRIPTION\n\
-         The file is TOML. \\fBmpdccp tunnel check\\fR lists the errors of a file, \\fBmpdccp tunnel init\\fR writes a file for each end. \
+         The file is TOML. \\fBmpdccp tunnel check\\fR lists the errors of a file, and \\fBmpdccp tunnel init\\fR writes a file for each end. \
          Unknown keys are errors.\n",
     );
     let keys = section(TUNNEL, "Keys of the file");

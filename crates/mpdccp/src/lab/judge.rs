@@ -20,7 +20,8 @@ pub(crate) struct Args {
     /// Judge this point only.
     #[arg(long, value_name = "N")]
     point: Option<u64>,
-    /// Judge points of this class only, such as `policed`; `--draws` counts the points of all classes.
+    /// Judge only the points of this class, such as `policed`. `--draws` still counts the points of all
+    /// classes, so fewer are judged.
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
     /// Judge only this variant (repeatable).

@@ -127,9 +127,9 @@ pub(crate) struct Meter {
     base: u64,
     /// Largest message number so far, plus one.
     next: u64,
-    /// Transit time of the newest message in nanoseconds, including the clock offset, and the smoothed
-    /// variation of the transit time (RFC 3550 section 6.4.1).
+    /// Transit time of the newest message in nanoseconds, including the clock offset.
     transit: Option<i64>,
+    /// Smoothed variation of the transit time in nanoseconds (RFC 3550 section 6.4.1).
     jitter: f64,
     /// Number of messages that arrived after a message with a larger number (RFC 4737 section 3.3).
     pub(crate) reordered: u64,

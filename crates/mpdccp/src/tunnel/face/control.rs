@@ -397,7 +397,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
         ))),
         [] => Err(Error::usage("no tunnel is running; start one with `mpdccp tunnel up --config FILE`")),
         several => Err(Error::usage(format!(
-            "several tunnels are running; choose one with --config and its socket or file: {}",
+            "several tunnels are running; choose one with --config and one of these sockets, or its file: {}",
             list(several)
         ))),
     }
