@@ -3,6 +3,7 @@
 
 use dccp_net::{Tun, TunConfig};
 use nix::sched::{CloneFlags, unshare};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::process::Command;
 
@@ -59,6 +60,13 @@ impl Namespace {
     /// from it returns the packets that the kernel sends.
     pub fn tun(&self) -> &Tun {
         &self.tun
+    }
+
+    /// Waits a moment for packets from the kernel, and returns whether there are any. Another processor may
+    /// still be passing packets to the device that the kernel has already sent.
+    pub fn sends_more(&self) -> bool {
+        let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        poll(&mut [PollFd::new(&self.tun, PollFlags::IN)], Some(&wait)).is_ok_and(|ready| ready > 0)
     }
 }
 

@@ -489,7 +489,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             some.iter().for_each(|flow| self.reset(*flow));
             self.read_device(packet);
         }
-        while self.read_device(packet) {}
+        while self.read_device(packet) || self.namespace.sends_more() {}
     }
 }
 
