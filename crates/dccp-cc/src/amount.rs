@@ -30,4 +30,9 @@ impl Amount {
             bytes: self.bytes.saturating_sub(other.bytes),
         }
     }
+
+    /// Returns the amount in segments, the unit of windows: in packets, or in bytes divided by `mtu`.
+    pub(crate) fn segments(self, packets: bool, mtu: u16) -> f64 {
+        if packets { self.packets as f64 } else { self.bytes as f64 / f64::from(mtu.max(1)) }
+    }
 }

@@ -154,11 +154,7 @@ impl Cubic {
     }
 
     fn grow(&mut self, ev: &AckEvent<'_>) {
-        let segments = if self.packets {
-            ev.acked.packets as f64
-        } else {
-            ev.acked.bytes as f64 / f64::from(self.mtu.max(1))
-        };
+        let segments = ev.acked.segments(self.packets, self.mtu);
         if self.slow_start() && self.linux.is_some() {
             self.slow_start_as_linux(ev, segments);
         } else if self.slow_start() {

@@ -1,5 +1,5 @@
 use crate::reno::initial_window;
-use crate::{AckEvent, Amount, CcConfig, Controller, Inherited, Limits, Part, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a new round in the average share of marks (RFC 8257 section 3.3, g).
@@ -72,11 +72,6 @@ impl Prague {
         }
     }
 
-    /// Returns the amount in segments, in the unit of the window.
-    fn segments(&self, amount: Amount) -> f64 {
-        if self.packets { amount.packets as f64 } else { amount.bytes as f64 / f64::from(self.mtu.max(1)) }
-    }
-
     fn slow_start(&self) -> bool {
         self.ssthresh.is_none_or(|t| self.cwnd < t)
     }
@@ -141,7 +136,7 @@ impl Controller for Prague {
         }
         if !ev.app_limited && ev.acked.packets > 0 {
             let unmarked = 1.0 - ev.ce as f64 / ev.acked.packets as f64;
-            self.grow(unmarked * self.segments(ev.acked));
+            self.grow(unmarked * ev.acked.segments(self.packets, self.mtu));
         }
     }
 
@@ -220,7 +215,7 @@ impl Controller for Prague {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RttEstimator;
+    use crate::{Amount, RttEstimator};
 
     /// Simulates a round of `acked` packets with `ce` marks and `lost` losses, at a round-trip time of 25 ms.
     fn round(prague: &mut Prague, acked: u64, ce: u64, lost: u64) {
