@@ -20,7 +20,7 @@ pub(crate) struct Piece {
 /// stall.
 const SCARCE: u64 = 16;
 
-/// What the session's window allows a stream to send.
+/// The part of the session's window that a stream may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
     /// Maximum number of new bytes.
