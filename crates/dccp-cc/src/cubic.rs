@@ -31,6 +31,8 @@ pub struct Cubic {
     undo: Option<State>,
     /// Validation of unused windows (RFC 7661). Linux's variant does not use it.
     validation: Validation,
+    /// Number of packets outstanding since the last packet or acknowledgement.
+    inflight: u64,
     /// Whether a timeout occurred and nothing has been acknowledged since.
     timed_out: bool,
     last_ack: Time,
@@ -104,6 +106,7 @@ impl Cubic {
             state,
             undo: None,
             validation: Validation::default(),
+            inflight: 0,
             timed_out: false,
             last_ack: Time::ZERO,
             last_sent: Time::ZERO,
@@ -219,6 +222,16 @@ impl Cubic {
         }
     }
 
+    /// RFC 7661 section 4.4.1: reduces a window that is not validated to the part in use, before a congestion
+    /// event reduces it further. `inflight` is the number of packets outstanding.
+    fn drop_unused(&mut self, inflight: u64) {
+        if let Some(used) = self.validation.pipe_ack().filter(|_| self.linux.is_none())
+            && !self.validation.is_valid(self.state.cwnd as u64)
+        {
+            self.state.cwnd = self.state.cwnd.min(used.max(inflight) as f64).max(1.0);
+        }
+    }
+
     /// Sections 4.6 and 4.7.
     fn reduce(&mut self, floor: f64) {
         self.undo = Some(self.state);
@@ -258,21 +271,17 @@ impl Cubic {
 impl Controller for Cubic {
     fn on_sent(&mut self, pkt: &Sent) {
         self.last_sent = pkt.now;
+        self.inflight = pkt.inflight.packets + 1;
         self.expire_unused(pkt.now);
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.rto = ev.estimator.rto();
         self.srtt = ev.estimator.srtt();
+        self.inflight = ev.inflight.packets;
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
-            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from the part in
-            // use.
-            if let Some(used) = self.validation.pipe_ack().filter(|_| self.linux.is_none())
-                && !self.validation.is_valid(self.state.cwnd as u64)
-            {
-                self.state.cwnd = self.state.cwnd.min(used.max(ev.inflight_before.packets) as f64).max(1.0);
-            }
+            self.drop_unused(ev.inflight_before.packets);
             self.validation.restart();
             // Section 4.6: the window is at least two segments after a loss, and at least one after a mark.
             self.reduce(if ev.lost.packets > 0 { 2.0 } else { 1.0 });
@@ -293,6 +302,7 @@ impl Controller for Cubic {
         // Section 4.8: a timeout. RFC 5681 section 3.1: ssthresh stays the same if another timeout follows
         // with no acknowledgement in between, because such a timeout gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
+            self.drop_unused(self.inflight);
             self.reduce(2.0);
         }
         self.state.cwnd = 1.0;

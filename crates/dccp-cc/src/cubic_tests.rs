@@ -170,14 +170,15 @@ fn idle_time_is_no_part_of_the_epoch() {
     assert!(c.state.cwnd < 72.0, "{}", c.state.cwnd);
 }
 
-/// RFC 7661 section 4.4.1: if a window was not validated, a loss starts its reduction from the part in use.
+/// RFC 7661 section 4.4.1: if a window was not validated, a loss or a timeout starts its reduction from the
+/// part in use.
 #[test]
 fn a_loss_reduces_what_was_used() {
-    for (used, left) in [(20, 14.0), (60, 70.0)] {
+    for (used, timeout, left) in [(20, false, 14.0), (60, false, 70.0), (20, true, 14.0), (60, true, 70.0)] {
         let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
         (c.state.cwnd, c.state.ssthresh) = (100.0, Some(100.0));
         let estimator = RttEstimator::default();
-        for (at, lost) in [(100, 0), (200, 0), (300, 0), (400, 1)] {
+        for (at, lost) in [(100, 0), (200, 0), (300, 0), (400, u64::from(!timeout))] {
             let amount = |packets| Amount { packets, bytes: packets * 1000 };
             c.on_ack(&AckEvent {
                 now: Time::from_millis(at),
@@ -196,6 +197,9 @@ fn a_loss_reduces_what_was_used() {
                 app_limited: true,
             });
         }
-        assert_eq!(c.state.cwnd, left, "{used} of 100 packets");
+        if timeout {
+            c.on_rto(Time::from_millis(500));
+        }
+        assert_eq!(c.state.ssthresh, Some(left), "{used} of 100 packets, timeout: {timeout}");
     }
 }

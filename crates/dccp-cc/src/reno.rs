@@ -27,6 +27,8 @@ pub struct Reno {
     /// Acknowledged packets that have not increased the window yet.
     credit: u64,
     validation: Validation,
+    /// Number of packets outstanding since the last packet or acknowledgement.
+    inflight: u64,
     /// Time of the last packet, for [`Controller::on_idle_restart`]. TCP only.
     last_sent: Time,
     rto: Duration,
@@ -51,6 +53,7 @@ impl Reno {
             tcp: false,
             credit: 0,
             validation: Validation::default(),
+            inflight: 0,
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
             srtt: None,
@@ -79,6 +82,13 @@ impl Reno {
 
     fn validated(&self) -> bool {
         self.tcp || self.validation.is_valid(self.cwnd)
+    }
+
+    /// Returns the window from which a reduction starts, for `inflight` packets outstanding. If the window is
+    /// not validated, only the part in use counts (RFC 7661 section 4.4.1).
+    fn in_use(&self, inflight: u64) -> u64 {
+        let used = self.validation.pipe_ack().filter(|_| !self.validated());
+        used.map_or(self.cwnd, |pipe| pipe.max(inflight).min(self.cwnd))
     }
 
     fn grow(&mut self, mut acked: u64) {
@@ -118,19 +128,18 @@ pub(crate) fn initial_window(mtu: u16) -> u64 {
 impl Controller for Reno {
     fn on_sent(&mut self, pkt: &Sent) {
         self.last_sent = pkt.now;
+        self.inflight = pkt.inflight.packets + 1;
         self.look(pkt.now);
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.srtt = ev.estimator.srtt();
         self.rto = ev.estimator.rto();
+        self.inflight = ev.inflight.packets;
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
-            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from the part in
-            // use.
-            let used = self.validation.pipe_ack().filter(|_| !self.validated());
-            let window = used.map_or(self.cwnd, |pipe| pipe.max(ev.inflight_before.packets).min(self.cwnd));
+            let window = self.in_use(ev.inflight_before.packets);
             // RFC 4341 section 5: halve the window, rounding down. cwnd is at least one, and ssthresh is at
             // least two. Coupled subflows reduce their windows more.
             self.cwnd = (window as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
@@ -158,7 +167,7 @@ impl Controller for Reno {
         // follows with no acknowledgement in between, because such a timeout gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
             self.before = Some((self.cwnd, self.ssthresh));
-            self.ssthresh = (self.cwnd / 2).max(2);
+            self.ssthresh = (self.in_use(self.inflight) / 2).max(2);
         }
         // RFC 4341 section 5: reduce the window to one packet.
         self.cwnd = 1;

@@ -205,6 +205,21 @@ fn an_unused_window_is_kept_but_not_validated() {
     assert_eq!(window(&cc), 3);
 }
 
+/// RFC 5681 section 3.1 sets the threshold to half of the packets in flight. These are at most the used part of
+/// the window.
+#[test]
+fn a_timeout_halves_what_was_used() {
+    let mut now = Time::from_millis(1_000);
+    let mut cc = Reno::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+    cc.on_ack_ratio(200);
+    rounds(&mut cc, &mut now, 1, 0, 0);
+    rounds(&mut cc, &mut now, 1, 192, 0);
+    rounds(&mut cc, &mut now, 20, 10, 0);
+    cc.on_sent(&Sent { now, bytes: 1000, inflight: Amount { packets: 29, bytes: 29_000 } });
+    cc.on_rto(now);
+    assert_eq!(cc.threshold(), Some(15), "30 packets of a window of 100 were in flight");
+}
+
 #[test]
 fn a_slow_receiver_ends_slow_start() {
     play(500, &[(Ack(2), 5, SS), (BufferDrops(0), 5, CA), (BufferDrops(2), 3, CA), (BufferDrops(9), 1, SS)]);

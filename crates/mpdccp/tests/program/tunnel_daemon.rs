@@ -1,5 +1,6 @@
 //! Tests the operation of a running tunnel: reload, status, metrics and health.
 
+use crate::common::spaces::Spaces;
 use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{Read, Write};
@@ -340,4 +341,32 @@ fn a_second_default_route_is_refused() {
     assert!(complaint.contains("default_route: the tunnel tunC already"), "{complaint}");
     assert_eq!(shown(), before);
     bed.down();
+}
+
+/// Whoever reads the log, such as the other end of a pipe, may end before the tunnel.
+#[test]
+fn a_tunnel_outlives_the_reader_of_its_log() {
+    let Some(mut spaces) = Spaces::new("gone", &["s"], &[]) else { return };
+    let key = dccp_secure::PrivateKey::from_random([9; 32]);
+    let text = format!(
+        "role = \"server\"\ninterface = \"tunS\"\nstate = {:?}\nlisten = [\"127.0.0.1:6511\"]\n\
+         addresses = [\"10.71.0.1/24\"]\nprivate_key = \"{}\"\n\
+         [[peer]]\nname = \"c\"\nallowed_ips = [\"10.71.0.2/32\"]\npublic_key = \"{}\"\n",
+        spaces.path("state"),
+        *key.to_base64(),
+        key.public(),
+    );
+    spaces.write("s", &text);
+    let mut command = spaces.mpdccp("s", "tunnel up --config");
+    let mut tunnel = command.arg(spaces.path("s.toml")).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(tunnel.stderr.take());
+    spaces.ends.push(tunnel);
+    let control = spaces.path("s.sock");
+    wait_for("control socket", || control.exists());
+    // A reload is logged.
+    for _ in 0..2 {
+        let mut reload = spaces.mpdccp("s", "tunnel reload --config");
+        assert!(reload.arg(&control).status().unwrap().success());
+    }
+    assert_eq!(spaces.ends[0].try_wait().unwrap(), None);
 }

@@ -22,6 +22,9 @@ fn a_browser_shows_the_paths() {
     let page = ask("GET / HTTP/1.1\r\nHost: 127.0.0.1:9587\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
     assert!(!page.contains(" src=") && !page.contains(" href="), "the page loads no other resources");
+    let style = page.split("</style>").next().unwrap();
+    let [open, close] = ['{', '}'].map(|brace| style.matches(brace).count());
+    assert_eq!(open, close, "an unbalanced brace disables the rules that follow it");
     assert!(ask("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("\"tunC\""));
     assert!(ask("GET / HTTP/1.1\r\nHost: evil.example.org\r\n\r\n").starts_with("HTTP/1.1 421 "));
     assert!(ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));

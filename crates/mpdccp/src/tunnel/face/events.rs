@@ -135,7 +135,9 @@ pub(crate) fn log(format: LogFormat, verbose: bool) -> Events {
     let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
     let events = Events::default();
     let journal = is_journal();
+    // Ignore write errors: the reader of standard error may have ended.
     let layer = tracing_subscriber::fmt::layer()
+        .log_internal_errors(false)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
