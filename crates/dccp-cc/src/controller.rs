@@ -193,8 +193,8 @@ pub struct Inherited {
     pub srtt: Option<Duration>,
     /// Minimum round-trip time, if known.
     pub min_rtt: Option<Duration>,
-    /// See [`Controller::settled`]. If this is set, the successor must not start a new search. Otherwise one
-    /// could evade congestion control by switching to another algorithm (RFC 4340 section 10.5).
+    /// See [`Controller::settled`]. If this is set, the successor must not start a new search. Otherwise a
+    /// sender could evade congestion control by switching to another algorithm (RFC 4340 section 10.5).
     pub settled: bool,
 }
 

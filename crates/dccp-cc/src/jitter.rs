@@ -2,7 +2,8 @@
 //!
 //! If most packets take much longer than the minimum delay, a window of a few BDPs computed from this minimum
 //! is too small. RTT samples do not show this, because with reordering only the fastest packets give samples,
-//! but the ages of all packets do ([`RateSample::ages`](crate::RateSample)).
+//! but the ages of all packets do. An age is the time from sending a packet to its acknowledgement
+//! ([`RateSample::ages`](crate::RateSample)).
 
 use mpdccp_units::{Duration, Time};
 
@@ -11,7 +12,7 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const CYCLE_ROUNDS: usize = 8;
 /// Number of RTT samples that a round needs for its variation to count.
 const SAMPLES: u32 = 4;
-/// Upper limit for the excess of the mean age over the minimum RTT, as a multiple of the variation within a
+/// The excess of the mean age over the minimum RTT counts at most as this multiple of the variation within a
 /// round.
 const BEYOND: f64 = 1.2;
 /// Maximum number of packets that the receiver collects before it acknowledges them together.
@@ -96,9 +97,9 @@ impl Jitter {
     }
 
     /// Ends a round and returns its minimum RTT, if the round had enough samples. `least_rtt` is the path's
-    /// estimated minimum RTT. If the window was full in the round, the window may be too small, so variation
-    /// between rounds counts too. Otherwise such variation comes from this flow's own queue, which drains
-    /// reduce.
+    /// estimated minimum RTT. `window_limited` says whether the window was full in the round. If so, the
+    /// window may be too small, so variation between rounds counts too. If not, such variation comes from
+    /// this flow's own queue, which BBR drains.
     pub(crate) fn on_round_end(
         &mut self,
         least_rtt: Option<Duration>,
@@ -107,7 +108,7 @@ impl Jitter {
         self.rounds += 1;
         let (least, n) = self.round_rtt;
         if n < SAMPLES {
-            return None; // carry on in the next round
+            return None; // too few samples; keep them for the next round
         }
         self.round_rtt = (Duration::MAX, 0);
         let ages = core::mem::take(&mut self.ages);

@@ -11,16 +11,17 @@ use mpdccp_units::Time;
 /// path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
 /// Upper limit of the path's own losses. If a path lost more, a probe at 5/4 of the rate would deliver less
-/// than the rate before the probe, so BBR could not hold any rate. If a low phase loses more than this limit,
-/// even its low rate exceeds the path's rate.
+/// than the rate before the probe, so BBR could not hold any rate. If a phase below the estimated rate loses
+/// more than this limit, even its rate exceeds the path's rate.
 const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
-/// Minimum number of packets in a stretch of rounds: 50, of which the tolerated share is a single packet.
-/// Consecutive low phases are judged together until they have this many packets.
+/// Minimum number of packets for a judgement: 50, of which the tolerated share is a single packet.
+/// Consecutive rounds, or consecutive phases at a low rate, are judged together until they have this many
+/// packets.
 const FEW: f64 = 1.0 / LOSS_THRESH;
 /// Number of standard deviations by which a count exceeds its mean by chance in 0.1 % of cases.
 pub(crate) const CHANCE: f64 = 3.0;
-/// Number of separate losses in a stretch that indicates congestion. A rate that is too high causes losses
-/// repeatedly, not just once.
+/// Number of separate losses, in rounds judged together, that indicates congestion. A rate that is too high
+/// causes losses repeatedly, not just once.
 const TIMES: u32 = 2;
 /// Number of losses after which counts are halved, so that recent losses weigh more.
 pub(crate) const MANY_LOST: f64 = FEW;
@@ -35,7 +36,7 @@ struct Counts {
     lost: f64,
 }
 
-/// Packets delivered, lost and marked since the stretch of rounds began.
+/// A stretch of rounds that are judged together: packets delivered, lost and marked since it began.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     since: Time,
@@ -63,7 +64,8 @@ pub(crate) struct Losses {
     lost: f64,
 }
 
-/// Statistics of loss bursts. If losses come in bursts, a few more bursts than expected prove nothing.
+/// Statistics of loss bursts. If losses come in bursts, chance explains a larger excess than with independent
+/// losses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bursts {
     lost: f64,
@@ -94,7 +96,7 @@ impl Bursts {
     }
 
     /// Returns the variance of the number of losses, relative to independent losses. Burst lengths are
-    /// assumed to be geometric.
+    /// assumed to be geometrically distributed.
     fn spread(&self) -> f64 {
         let mean = if self.times > 0.0 { self.lost / self.times } else { 1.0 };
         2.0 * mean - 1.0
@@ -137,8 +139,8 @@ impl Losses {
         }
     }
 
-    /// Packets were delivered. The newest packet left at `sent_at`, and `ce` of the packets were marked.
-    /// `queue` is whether the packets met a queue.
+    /// Packets were delivered. Their amount is `units` in the controller's unit. The newest of the packets
+    /// left at `sent_at`, and `ce` of them were marked. `queue` says whether they met a queue.
     pub(crate) fn on_delivered(
         &mut self,
         sent_at: Option<Time>,
@@ -196,7 +198,8 @@ impl Losses {
             self.restart(now);
             return (lasted > 0.0).then(|| s.delivered as f64 / lasted);
         }
-        // Few packets are not conclusive, and neither are more packets with an excess within chance.
+        // The stretch ends here if it has enough packets and no more losses than tolerated. Otherwise there
+        // is no judgement yet, and the stretch continues.
         if n >= FEW && s.counts.lost <= (LOSS_THRESH + self.own_share()) * n {
             self.restart(now);
         }

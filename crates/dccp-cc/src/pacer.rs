@@ -3,12 +3,12 @@ use mpdccp_units::{Rate, Time};
 
 /// Spaces packets according to a rate: a token bucket of one quantum.
 ///
-/// A quantum may be sent at once. When what is left of the quantum has no room for another packet, the next
-/// packet waits for as long as the bytes sent so far take at the rate. This is the rule
+/// A quantum may be sent at once. When another packet no longer fits into the quantum, it waits until the
+/// bytes sent so far would have left at exactly the rate. This is the rule
 /// `next_send_time = now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1,
-/// applied to an aggregate, so a driver wakes once per quantum instead of once per packet. If a packet is
-/// sent late by less than the time of a quantum, the following one may be sent earlier, so late timers and
-/// irregular sources do not reduce the rate. Longer idle time earns no credit.
+/// applied to bursts instead of single packets, so a driver wakes once per quantum instead of once per
+/// packet. If a packet is sent late by less than the time of a quantum, the following one may be sent
+/// earlier, so late timers and irregular sources do not reduce the rate. Longer idle time earns no credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
     /// Time at which all bytes sent so far would have left if sent at exactly the rate.

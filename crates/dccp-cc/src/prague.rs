@@ -111,7 +111,7 @@ impl Controller for Prague {
         self.acked += ev.acked.packets;
         self.marked += ev.ce;
         if ev.round_end {
-            // RFC 8257 section 3.3.
+            // RFC 8257 section 3.3: each round updates the average share of marked packets.
             let share = self.marked as f64 / self.acked.max(1) as f64;
             self.alpha += GAIN * (share - self.alpha);
             (self.acked, self.marked) = (0, 0);
@@ -176,7 +176,8 @@ impl Controller for Prague {
     }
 
     fn on_slow_receiver(&mut self, buffer_drops: u64) {
-        // RFC 4341 section 5.2, as for CCID 2.
+        // RFC 4341 section 5.2: each packet dropped in the receive buffer reduces the window by one, as for
+        // CCID 2.
         self.cwnd = (self.cwnd - buffer_drops as f64).max(1.0);
         self.ssthresh = Some(self.ssthresh.map_or(self.cwnd, |t| t.min(self.cwnd)));
     }

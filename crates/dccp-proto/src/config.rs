@@ -10,7 +10,8 @@ pub const PADDED_REQUEST: u16 = 256;
 pub struct CcOptions {
     /// Count windows in packets instead of bytes (CCID 5 and later; CCID 2 always counts packets).
     pub packets: bool,
-    /// Follow the BBRv1 draft exactly, with CCID 5.
+    /// With CCIDs 5 and 250, follow the BBR draft exactly, instead of using the tuned variant. All CCIDs that
+    /// use Ack Vectors then also have only TCP's traditional loss detection.
     pub draft: bool,
     /// CCIDs 3 and 4: disable the recommended reduction of oscillations (RFC 5348 section 4.5).
     pub plain_tfrc: bool,

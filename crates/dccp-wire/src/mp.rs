@@ -8,7 +8,7 @@ pub enum MpOption<'a> {
     /// Groups of confirmed options, verbatim, newest group first (0). A group consists of the MP_SEQ of the
     /// confirmed packet, followed by that packet's options. Read the groups with [`crate::Options::new`].
     Confirm(&'a [u8]),
-    /// Address identifier, the peer's connection identifier, nonce (1).
+    /// Adds a subflow to a session (1).
     Join {
         /// Address identifier.
         addr_id: u8,
@@ -17,9 +17,9 @@ pub enum MpOption<'a> {
         /// Fresh random number.
         nonce: u32,
     },
-    /// The peer's key data. The option ends the session at once (2).
+    /// Ends the session at once (2). Contains the peer's key data.
     FastClose(&'a [u8]),
-    /// Own connection identifier, then a list of key types and key data (3). Read the list with
+    /// Connection identifier of the sender, then a list of key types and key data (3). Read the list with
     /// [`MpOption::keys`]; to write it, use [`KeyType::number`].
     Key {
         /// Connection identifier of the sender.
@@ -60,7 +60,7 @@ pub enum MpOption<'a> {
     },
     /// Priority of the subflow that carries the option, 0 to 15 (9).
     Prio(u8),
-    /// The peer's key data. The option closes the session (10).
+    /// Closes the session (10). Contains the peer's key data.
     Close(&'a [u8]),
     /// Private use (11).
     Exp(&'a [u8]),

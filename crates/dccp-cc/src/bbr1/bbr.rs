@@ -21,8 +21,8 @@ pub(super) const MIN_PACING_SECS: u64 = 1;
 
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
 ///
-/// Linux's long-term bandwidth sampler, which detects policers and is not part of the draft. Only
-/// [`Bbr1::tcp`] has it.
+/// Only [`Bbr1::tcp`] has Linux's long-term bandwidth sampler, which detects policers and is not part of the
+/// draft.
 #[derive(Debug)]
 pub struct Bbr1 {
     pub(super) tuning: Tuning,
@@ -38,7 +38,7 @@ pub struct Bbr1 {
     pub(super) no_probe_until: Option<Time>,
     /// Whether losses have reduced BtlBw since the last probe began.
     pub(super) probe_lost: bool,
-    /// Size of the last probe, as a share of the largest probe.
+    /// Size of the last probe for bandwidth, relative to a full probe at 5/4 of the rate.
     pub(super) probe_share: f64,
     /// Highest pacing rates of this round and of the previous one, in units per second.
     pub(super) paced: [f64; 2],
@@ -51,7 +51,8 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// Whether the window was full in the current round, and larger than Startup's window without jitter.
+    /// Whether, at some time in the current round, the window was full and the amount in flight exceeded
+    /// Startup's window without the jitter allowance.
     pub(super) overfull: bool,
     /// Start of the running round of Startup.
     pub(super) startup_round_start: Time,
@@ -68,9 +69,10 @@ pub struct Bbr1 {
     pub(super) probe_rtt: ProbeRtt,
     pub(super) part: Part,
     pub(super) idle_restart: bool,
-    /// State that [`Bbr1::check_drained`] needs after a capacity drain.
+    /// State for [`Bbr1::check_drained`], set when capacity seems to have fallen and [`State::CapacityDrain`]
+    /// begins.
     pub(super) drained: Option<Drained>,
-    /// No capacity drain starts before this time.
+    /// [`State::CapacityDrain`] does not begin before this time.
     pub(super) no_expiry_until: Time,
 
     // Control parameters (section 4.2).
@@ -155,8 +157,8 @@ macro_rules! without {
     };
 }
 
-/// Variants of the tuned controller, each with one deviation turned off and named after it. The list covers
-/// every deviation that concerns a single path.
+/// Variants of the tuned controller. Each turns off one deviation from the draft and has the name of this
+/// deviation. The list covers every deviation that concerns a single path.
 pub const WITHOUT: &[(&str, Make)] = without![
     expire_bandwidth,
     confirm_rtprop,

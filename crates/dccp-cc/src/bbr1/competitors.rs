@@ -1,11 +1,11 @@
 //! Detects competing flows that respond to losses, and yields to them.
 //!
 //! BBR keeps its bandwidth estimate when packets are lost, so a competing TCP starves if the queue holds a
-//! bandwidth-delay product or less. Losses and marks reveal competitors if they occur while there is a queue
-//! that this flow did not build: such losses are more frequent in long round trips, whereas the path's own
-//! losses are not. After a detection, a CUBIC window runs alongside BBR's model and responds to these losses;
-//! the smaller of the two windows limits sending. Flows that respond to losses cause only moderate losses. If
-//! losses are higher, yielding does not help, so only the model's window applies.
+//! bandwidth-delay product or less. Losses and marks reveal competitors if they coincide with a queue that
+//! this flow did not build. Such losses are more frequent while the round-trip time is long. Random losses of
+//! the path are not. After a detection, a CUBIC window runs alongside BBR's model and responds to these
+//! losses; the smaller of the two windows limits sending. Flows that respond to losses cause only moderate
+//! losses. If losses are higher, yielding does not help, so only the model's window applies.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use crate::losses::{CHANCE, LOSS_THRESH, MANY, MANY_LOST};
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use mpdccp_units::{Duration, Time};
 
-/// Typical round-trip times, seconds.
+/// Smoothed mean and mean deviation of the round-trip time, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
     mean: f64,
@@ -105,9 +105,9 @@ impl Ranks {
         }
     }
 
-    /// Returns whether the packet sent at `sent_at` met a queue, or `None` if this is no longer known. A lost
-    /// packet has no round trip, so the answer comes from the next packet that has one: packets sent close
-    /// together meet the same queue.
+    /// Returns whether the packet sent at `sent_at` had a long round trip, or `None` if this is no longer
+    /// known. For a lost packet, the answer is that of the next packet with a round-trip time: packets sent
+    /// close together meet the same queue.
     fn of(&self, sent_at: Time) -> Option<bool> {
         let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
         let known = at > 0 || self.0.len() < Self::MOST;
@@ -129,7 +129,7 @@ struct Lossy {
 /// Detection of other flows in the queue.
 #[derive(Debug, Default)]
 pub(super) struct Competitors {
-    /// Packets delivered and lost among those sent while cruising.
+    /// Packets delivered and lost, counting only packets for which [`Competitors::tells`] is true.
     told: Share,
     usual: Option<Usual>,
     /// Sums for the current round: the round-trip times, their deviations from the mean (both in seconds),
@@ -150,7 +150,8 @@ pub(super) struct Competitors {
     stood: bool,
     counts: Counts,
     window: Option<Cubic>,
-    /// `None` if the flow is not coupled.
+    /// The flow's part of a bottleneck that it shares with other paths of the session. `None` if the flow is
+    /// not coupled with other paths.
     part: Option<Part>,
     /// Whether the CUBIC window is below the model's window and limits sending.
     rules: bool,
@@ -162,8 +163,8 @@ pub(super) struct Competitors {
 }
 
 impl Competitors {
-    /// Records whether the model is cruising from `now` on, as `cruises` says. `empty` is the largest
-    /// round-trip time that shows no queue.
+    /// Records the phase that the model is in from `now` on. `cruises` says whether the model neither probes
+    /// nor drains. `empty` is the largest round-trip time that shows no queue.
     pub(super) fn on_phase(&mut self, now: Time, cruises: bool, empty: Duration) {
         match (&mut self.cruise, cruises) {
             (Some(c), true) if c.end == Time::MAX => {}
@@ -240,8 +241,8 @@ impl Competitors {
             self.reduced_at = ev.now;
         }
         cubic.on_ack(&AckEvent { congestion: hit, app_limited: false, ..*ev });
-        // An unused window is not validated, so cap the CUBIC window at a size from which one reduction
-        // brings it down to the model's window.
+        // A CUBIC window above the model's window is not used, so nothing shows that it is too large. Cap it,
+        // so that one reduction brings it down to the model's window.
         cubic.cap(target as f64 / BETA);
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
     }
@@ -264,7 +265,7 @@ impl Competitors {
         }
         let running = core::mem::replace(&mut self.running, Lossy { begin: now, ..Lossy::default() });
         self.unsettled.push_back(running);
-        // By this many rounds later, late packets have arrived, so the losses of the oldest round are final.
+        // Reordered packets have arrived by now, so the losses of the oldest round are final.
         if self.unsettled.len() > CYCLE_ROUNDS {
             self.unsettled.pop_front().into_iter().for_each(|round| self.settle(&round));
         }
@@ -287,7 +288,7 @@ impl Competitors {
         }
     }
 
-    /// Returns whether losses indicate other flows.
+    /// Returns whether losses indicate competing flows that respond to losses.
     fn others(&self) -> bool {
         self.heeded() && self.counts.prefer_long()
     }
@@ -303,7 +304,7 @@ impl Competitors {
         self.rules
     }
 
-    /// Returns the maximum number of bytes in flight, if the CUBIC window runs.
+    /// Returns the CUBIC window in bytes, or `None` while no CUBIC window runs alongside the model.
     pub(super) fn bound(&self, mtu: u16) -> Option<u64> {
         self.window.as_ref().map(|cubic| cubic.limits().cwnd.bytes(mtu))
     }
@@ -331,7 +332,7 @@ impl Competitors {
         }
     }
 
-    /// Resets the detection.
+    /// Resets the detection and removes the CUBIC window.
     pub(super) fn forget(&mut self) {
         self.window = None;
         self.rules = false;

@@ -34,7 +34,7 @@ fn a_round_counts_once_it_can_prove_no_mere_reordering() {
     for n in 3..CYCLE_ROUNDS as u64 {
         assert_eq!(lose(10 * n, [0, 0], None), [0.0; 2], "round {n}");
     }
-    assert_eq!(lose(80, [0, 0], None), [0.25, 0.75], "each kind its part");
+    assert_eq!(lose(80, [0, 0], None), [0.25, 0.75], "a fraction for short and for long round trips");
     assert_eq!(lose(90, [0, 0], None), [0.25, 0.75]);
 }
 
@@ -59,7 +59,7 @@ fn a_loss_has_the_rank_of_what_left_next() {
 fn losses_that_prefer_long_round_trips_come_of_a_queue() {
     // A quarter of the packets had long round trips, but all losses occurred in long round trips.
     assert!(counts([7_500.0, 2_500.0], [0.0, 6.0]));
-    assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few to say");
+    assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few losses for a conclusion");
     // A quarter of the random losses occur in long round trips, as do a quarter of the packets.
     assert!(!counts([7_500.0, 2_500.0], [30.0, 10.0]));
     assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));

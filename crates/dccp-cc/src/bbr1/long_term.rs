@@ -1,5 +1,7 @@
 //! Linux's detection of policers. A policer passes the same rate however fast the sender is, and drops the
-//! rest. Linux calls this rate the long-term bandwidth. The draft does not detect policers.
+//! rest. Linux calls this rate the long-term bandwidth. The detection divides time into intervals of 4 to 16
+//! rounds. If two intervals in a row have many losses and nearly the same delivery rate, this rate is the
+//! policer's. The draft does not detect policers.
 
 use crate::Amount;
 use mpdccp_units::{Duration, Time};
@@ -74,7 +76,7 @@ impl LongTerm {
         (self.counted.at, self.counted.delivered) = (now, total);
     }
 
-    /// Looks for a policer. Returns true if a detected rate is no longer to be used.
+    /// Looks for a policer. Returns true when a detected rate expires, after [`USED`] rounds.
     pub(super) fn look(&mut self, look: Look) -> bool {
         if self.used {
             self.rounds += u32::from(look.round_end && look.probe_bw);

@@ -64,7 +64,8 @@ impl Bbr1 {
         }
     }
 
-    /// `detect_policers`: looks for a policer. Once a detected rate is no longer used, a new cycle begins.
+    /// With the switch `detect_policers`, looks for a policer. When a detected rate expires, starts a new
+    /// ProbeBW cycle.
     fn check_policer(&mut self, now: Time, lost: bool, round_end: bool, app_limited: bool) {
         let look = Look { lost, round_end, app_limited, probe_bw: self.state == State::ProbeBw };
         if self.tuning.detect_policers && self.long_term.look(look) {
@@ -78,7 +79,7 @@ impl Bbr1 {
         self.long_term.rate().map_or_else(|| self.path.bw(), |rate| rate / self.units.bytes())
     }
 
-    /// Tuned: once capacity has fallen, drops the old estimate and drains the excess in flight.
+    /// Tuned variant: once capacity has fallen, drops the old estimate and drains the excess in flight.
     fn check_capacity(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if !self.tuning.expire_bandwidth
             || self.drained.is_some()
@@ -100,8 +101,8 @@ impl Bbr1 {
         }
     }
 
-    /// Tuned: limits BtlBw to the delivered rate and delays the next probe if more packets are lost than the
-    /// path's own losses explain.
+    /// Tuned variant: limits BtlBw to the delivered rate and delays the next probe if more packets are lost
+    /// than the path's own losses explain.
     fn check_losses(&mut self, ev: &AckEvent<'_>) {
         let units = self.units.of(ev.acked);
         let queue = ev.rtt.is_some_and(|rtt| rtt > self.path.queue_rtt(self.path.bw(), self.units.packet()));
@@ -131,13 +132,13 @@ impl Bbr1 {
         }
         let bw = self.path.bw();
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
-        // As in BBRv3, the next probe waits at most two to three seconds. It may start earlier, but not
-        // before Reno would have grown by a BDP, nor before the time computed next has passed.
+        // As in BBRv3, the next probe starts after a random time of two to three seconds at the latest. It
+        // starts earlier if Reno would have grown by a BDP and the time `repaid` has passed.
         let rounds = self.bdp_packets().clamp(1.0, 63.0) as u32;
         let most = Duration::from_millis(2_000 + self.random_below(1_000));
         let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
-        // By the end of this time, the flow has sent enough packets for the losses to be at most the
-        // tolerated share of them.
+        // In the time `repaid`, the flow sends so many packets that the losses are at most the tolerated
+        // share of them.
         let packets = rate / self.units.packet() as f64;
         let repaid = self.losses.lost() / (LOSS_THRESH * packets);
         let repaid = Duration::try_from_secs_f64(repaid).unwrap_or(most);
@@ -151,10 +152,10 @@ impl Bbr1 {
         self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64
     }
 
-    /// Tuned: returns the highest pacing rate of this round and the previous one, in units per second. It is
-    /// an upper bound for rate samples, which can be too high for two reasons: if packets left one at a time,
-    /// the sample has no send interval; and if the acknowledgements for earlier packets were lost, a single
-    /// acknowledgement covers too many packets.
+    /// Tuned variant: returns the highest pacing rate of this round and the previous one, in units per
+    /// second. It is an upper bound for rate samples, which can be too high for two reasons: if packets left
+    /// one at a time, the sample has no send interval; and if the acknowledgements for earlier packets were
+    /// lost, a single acknowledgement covers too many packets.
     fn paced_most(&mut self, round_end: bool) -> f64 {
         if !self.tuning.bound_by_losses {
             return f64::INFINITY;
@@ -166,7 +167,7 @@ impl Bbr1 {
         self.paced[0].max(self.paced[1])
     }
 
-    /// Tuned: watches for competitors. Once it detects some, a CUBIC window runs alongside the model.
+    /// Tuned variant: watches for competitors. Once it detects some, a CUBIC window runs alongside the model.
     fn heed_competitors(&mut self, ev: &AckEvent<'_>) {
         let cruises = self.state == State::ProbeBw && self.pacing_gain == 1.0;
         let empty = self.path.empty_rtt();
@@ -175,8 +176,9 @@ impl Bbr1 {
         self.competitors.on_ack(ev, self.units.mtu, target as u64, empty);
     }
 
-    /// Tuned: checks whether a capacity drain was necessary. If a queue seems to remain after the drain, it
-    /// belongs to other flows, or the path has become longer; in both cases the drain was unnecessary.
+    /// Tuned variant: checks whether the drain in [`State::CapacityDrain`] was necessary. It was not if the
+    /// RTT still indicates a queue. In this case, either the queue belongs to other flows, or the path has
+    /// become longer.
     fn check_drained(&mut self, now: Time, least: Duration) {
         let Some(d) =
             self.drained.take_if(|d| d.look_at_round.is_some_and(|round| self.path.rounds >= round))
@@ -238,12 +240,13 @@ impl Controller for Bbr1 {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // In every state, a timeout counts everything in flight as lost.
+        // A timeout counts everything in flight as lost, whatever the cause, so the counts of losses start
+        // again.
         self.losses.restart(now);
         self.competitors.forget();
         // In Linux, a timeout ends a round.
         self.check_policer(now, true, true, false);
-        // Section 4.2.3.4.
+        // Section 4.2.3.4: after a timeout, the window is one packet.
         self.prior_cwnd = self.saved_cwnd();
         self.cwnd = self.units.packet();
         self.recovery = Some(Recovery::after_timeout());

@@ -21,7 +21,7 @@ pub(super) struct PathModel {
     pub(super) rounds: u64,
     pub(super) rtprop: Option<Duration>,
     pub(super) rtprop_stamp: Time,
-    /// Minimum RTTs of the current third of a minute and of the two thirds before.
+    /// Minimum RTTs of the current period of 20 s and of the two periods before it, newest first.
     lowest: [Duration; 3],
     lowest_since: Time,
     pub(super) jitter: Jitter,
@@ -94,7 +94,7 @@ impl PathModel {
         self.btl_bw.reset(self.rounds, bw);
     }
 
-    /// Returns whether RTpropFilterLen has passed (section 4.1.2.3).
+    /// Returns whether RTprop is older than RTpropFilterLen (section 4.1.2.3).
     pub(super) fn rtprop_expired(&self, now: Time) -> bool {
         self.rtprop.is_some() && now > self.rtprop_stamp + RTPROP_FILTER
     }
@@ -105,8 +105,9 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
-    /// Returns the largest RTT that confirms RTprop. It must also be near the lowest RTT of the last minute:
-    /// otherwise, if RTprop includes the queue of other flows, that same queue would confirm it.
+    /// Returns the largest RTT that confirms RTprop. Such an RTT is near RTprop and near the lowest RTT of
+    /// the last minute. RTprop alone is no reference: if it includes a queue of other flows, this queue would
+    /// confirm it.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
@@ -186,8 +187,8 @@ impl PathModel {
         }
         let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();
         if measured >= limit {
-            // A gap before this period made the rate samples low, so the path's delay has grown but its
-            // capacity has not fallen.
+            // The rate over the whole period is not low. The rate samples were low because of a gap before
+            // this period. The path's delay has grown, but its capacity has not fallen.
             return None;
         }
         let (since, least) = (f.since, f.least);

@@ -12,7 +12,7 @@ pub(super) enum State {
     Drain,
     ProbeBw,
     ProbeRtt,
-    /// Tuned: after capacity fell, at most one BDP is in flight.
+    /// Tuned variant: capacity has fallen, so the sender drains the queue until only one BDP is in flight.
     CapacityDrain,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct ProbeRtt {
     pub(super) hold: bool,
     /// Earliest end of the phase, set once the amount in flight is low enough.
     pub(super) done: Option<Time>,
-    /// The round begins once the amount in flight is low enough, and ends when a packet is acknowledged that
-    /// was sent after this amount had been delivered.
+    /// Number of packets delivered when the amount in flight became low enough. ProbeRTT then lasts for at
+    /// least a round, which ends when a packet sent after this point is acknowledged.
     pub(super) round: u64,
     pub(super) round_done: bool,
     /// Minimum RTT since the amount in flight became low enough.
@@ -47,7 +47,7 @@ pub(super) struct ProbeRtt {
     pub(super) low_rate: (u64, u64),
 }
 
-/// Tuned: state that the check after a capacity drain needs.
+/// Tuned variant: state for the check that follows [`State::CapacityDrain`].
 #[derive(Debug)]
 pub(super) struct Drained {
     /// BtlBw before the drain.
@@ -59,7 +59,7 @@ pub(super) struct Drained {
 }
 
 impl ProbeRtt {
-    /// Returns whether a sample counts as application-limited.
+    /// Returns whether a sample counts as application-limited because of ProbeRTT.
     pub(super) fn marks(&self, rs: &RateSample) -> bool {
         (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
     }

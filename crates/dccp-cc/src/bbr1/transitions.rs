@@ -24,8 +24,8 @@ impl Bbr1 {
 
     /// Implements BBREnterProbeBW (section 4.3.4.3).
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
-        // Never start in the 3/4 phase, as in the draft; after a capacity drain, do not start in the 5/4
-        // phase either.
+        // As in the draft, never start in the 3/4 phase. After CapacityDrain, do not start in the 5/4 phase
+        // either.
         let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
         self.state = State::ProbeBw;
         self.cwnd_gain = 2.0;
@@ -38,7 +38,7 @@ impl Bbr1 {
         }
     }
 
-    /// Starts the 3/4 phase.
+    /// Starts the 3/4 phase of ProbeBW, in which the queue drains.
     pub(super) fn start_draining(&mut self, now: Time) {
         self.cycle_index = 0;
         self.advance_cycle_phase(now);
@@ -54,8 +54,8 @@ impl Bbr1 {
         self.pacing_gain = gain;
         if gain > 1.0 {
             self.probed_from = self.path.bw();
-            // Tuned: if a probe lost packets, the next one is half as large, down to one packet. Otherwise
-            // the next one is twice as large.
+            // Tuned variant: if a probe lost packets, the next one is half as large, down to one packet.
+            // Otherwise the next one is twice as large.
             let by = if core::mem::take(&mut self.probe_lost) { 0.5 } else { 2.0 };
             let packet = 1.0 / ((gain - 1.0) * self.bdp_packets()).max(1.0);
             self.probe_share = (self.probe_share * by).clamp(packet, 1.0);
@@ -114,7 +114,7 @@ impl Bbr1 {
             || elapsed > self.path.rtprop.unwrap_or_default().mul_f64(tuning::DRAIN_RTPROPS)
     }
 
-    /// Implements BBRCheckFullPipe (section 4.3.2.2).
+    /// Implements BBRCheckFullPipe (section 4.3.2.2): detects that bandwidth no longer grows in Startup.
     ///
     /// `least` is the minimum RTT of the round that ends with this acknowledgement.
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
@@ -159,8 +159,9 @@ impl Bbr1 {
         }
     }
 
-    /// Notes whether the window is full and larger than Startup's window without jitter, which means that the
-    /// pipe is full. While the link pauses, much is in flight too, but then the window is not full.
+    /// Records whether the window is full and the amount in flight exceeds Startup's window without the
+    /// jitter allowance. If so, the pipe is full. While the link pauses, much is in flight too, but the
+    /// window is not full.
     fn note_overfull(&mut self, ev: &AckEvent<'_>) {
         let inflight = self.units.of(ev.inflight_before);
         let Some(bdp) = self.path.bdp() else { return };
@@ -203,7 +204,8 @@ impl Bbr1 {
         if self.tuning.gentle_probe_rtt {
             expired = self.path.rtprop_expired(ev.now) && !self.probe_rtt.hold;
         }
-        // The queue of a shared bottleneck is gone only if all subflows that share it drain together.
+        // The queue of a shared bottleneck drains only if all subflows that share this bottleneck drain
+        // together.
         let joins = self.part.probe_rtt
             && self.filled_pipe
             && self.probe_rtt.ended.is_none_or(|ended| ev.now > ended + tuning::PROBED);

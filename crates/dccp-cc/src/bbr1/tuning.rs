@@ -110,20 +110,19 @@ impl Tuning {
 
 /// `linux`: pacing rate as a share of the estimate.
 pub(super) const PACED: f64 = 0.99;
-/// `expire_bandwidth`: capacity has fallen if the delivery rate is below this share of BtlBw. The 5/4 probe
-/// of a single competitor leaves this flow a larger share.
+/// `expire_bandwidth`: capacity has fallen if the delivery rate is below this share of BtlBw. Even during the
+/// 5/4 probe of a single competitor, this flow keeps a larger share.
 pub(super) const FALLEN: f64 = 1.0 / CYCLE[0];
 /// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall (N_RTT_SAMPLE,
 /// RFC 9406 section 4.3).
 pub(super) const FALLEN_ACKS: u32 = 8;
-/// A difference of less than one part in this many is not significant (MIN_RTT_DIVISOR,
-/// RFC 9406 section 4.3).
+/// A relative difference of less than 1/`PARTS` is not significant (MIN_RTT_DIVISOR, RFC 9406 section 4.3).
 pub(super) const PARTS: u32 = 8;
-/// Two values are equal if one is at most this multiple of the other.
+/// Two values count as equal if the larger is at most this multiple of the smaller.
 pub(crate) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
-/// `expire_bandwidth`: if the RTT stays at this share or more although half of the amount in flight was
-/// drained, there was no queue. Had an eighth of the RTT been queueing delay, the drain would have lowered
-/// the RTT further.
+/// `expire_bandwidth`: a drain removes half of the amount in flight. If the RTT is still at least this share
+/// of its old value, there was no queue: a queueing delay of an eighth of the RTT would have disappeared, and
+/// the RTT would be lower.
 pub(crate) const UNDRAINED: f64 = 1.0 - 0.5 / PARTS as f64;
 /// Largest burst of the draft (section 4.2.2). Queueing delay up to this value does not count as a queue.
 pub(super) const BURST: Duration = Duration::from_millis(1);
@@ -131,7 +130,8 @@ pub(super) const BURST: Duration = Duration::from_millis(1);
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 /// `full_drain`: maximum duration of the 3/4 phase, in RTprops. A phase of this length drains a whole BDP.
 pub(super) const DRAIN_RTPROPS: f64 = 1.0 / (1.0 - CYCLE[1]);
-/// `bound_by_losses`: losses leave BtlBw at least at this share of its value (BBRv3's Beta).
+/// `bound_by_losses`: a reduction after losses leaves BtlBw with at least this share of its old value
+/// (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
 /// How long the lowest RTT is remembered. `heed_competitors`: after this time, competitors must be detected
 /// again.

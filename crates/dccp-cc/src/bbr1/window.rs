@@ -73,7 +73,7 @@ impl Bbr1 {
         (self.cwnd as f64 * self.units.bytes()) as u64
     }
 
-    /// Implements BBRInflight (section 4.2.3.2).
+    /// Implements BBRInflight (section 4.2.3.2): the BDP times `gain`, plus three send quanta.
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         self.inflight_at(self.path.bw(), gain)
     }
@@ -92,13 +92,13 @@ impl Bbr1 {
         (packets + if probing { 2 } else { 0 }) * packet
     }
 
-    /// Returns the three quanta of BBRInflight.
+    /// Returns the three send quanta that BBRInflight adds to the BDP.
     fn quanta(&self) -> f64 {
         3.0 * f64::from(self.send_quantum()) / self.units.bytes()
     }
 
-    /// Returns the amount in flight at `gain` without a queue. The draft uses [`Self::inflight`] instead, but
-    /// its three quanta form a queue on a slow path.
+    /// Returns the amount in flight for a gain of `gain`, without room for bursts. The draft uses
+    /// [`Self::inflight`] instead, whose three send quanta form a queue on a slow path.
     pub(super) fn inflight_no_queue(&self, gain: f64) -> u64 {
         match self.path.bdp() {
             Some(bdp) if self.tuning.full_drain => {
@@ -182,7 +182,7 @@ impl Bbr1 {
             && let Some(r) = &mut self.recovery
         {
             r.conservation = false;
-            // TCP reports when its recovery ends.
+            // For the model TCP, recovery ends with `on_repaired`.
             if !core::mem::take(&mut r.lost) && lost == 0 && !self.tuning.linux {
                 self.leave_recovery();
             }
@@ -206,7 +206,7 @@ impl Bbr1 {
         }
     }
 
-    /// Implements BBRSaveCwnd (section 4.2.3.4).
+    /// Implements BBRSaveCwnd (section 4.2.3.4): returns the window to restore after recovery or ProbeRTT.
     pub(super) fn saved_cwnd(&self) -> u64 {
         if self.recovery.is_none() && self.state != State::ProbeRtt {
             self.cwnd

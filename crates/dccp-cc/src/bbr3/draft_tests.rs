@@ -18,9 +18,9 @@ struct Change {
     from: State,
     to: State,
     inflight: u64,
-    /// Inflight(1.0) before the change, for bw.
+    /// BBR's Inflight(1.0) before the change, computed with bw.
     target: u64,
-    /// Inflight(1.0) before the change, for max_bw.
+    /// BBR's Inflight(1.0) before the change, computed with max_bw.
     max_target: u64,
     headroom: u64,
     full_now: bool,
@@ -226,8 +226,8 @@ fn exiting_drain_based_on_inflight() {
     assert!(first > change.target && change.inflight <= change.target, "{first} {change:?}");
 }
 
-/// Had the bandwidth fallen by only a tenth, the queue would drain in two rounds. Here it falls much further,
-/// so that the amount in flight stays above the target.
+/// Had the bandwidth fallen by only a tenth, the queue would drain in two rounds. Here the bandwidth falls
+/// much further, so that the amount in flight stays above the target.
 #[test]
 fn exiting_drain_based_on_time() {
     let mut case = deep();
@@ -447,7 +447,7 @@ fn handling_token_bucket_policers() {
     assert!(share > 0.8 && loss < 0.03, "{share} {loss}");
 }
 
-/// Returns pairs, each of a value saved by a loss episode and the current value.
+/// Returns two pairs, each with the value that was saved when losses began and the current value.
 fn saved(b: &Bbr3) -> [(u64, u64); 2] {
     [(b.undo.inflight_shortterm, b.inflight_shortterm), (b.undo.inflight_longterm, b.inflight_longterm)]
 }
@@ -464,7 +464,7 @@ fn handling_spurious_fast_recovery() {
     assert_eq!(change.to, State::Down);
     assert_eq!(case.see(|b| (b.undo.state, saved(b).map(|s| s.0))), (Some(State::Up), [before.0, before.1]));
     let change = case.leave(1.0);
-    assert_eq!(change.to, State::Refill, "the probe is taken up again: {change:?}");
+    assert_eq!(change.to, State::Refill, "the probe must start again: {change:?}");
     assert!(case.see(|b| saved(b).iter().all(|(saved, now)| now >= saved) && b.bw_shortterm.is_infinite()));
     assert_eq!(case.leave(1.0).to, State::Up);
 }

@@ -46,7 +46,7 @@ impl Bbr3 {
         self.advance_signals(rs);
     }
 
-    /// Tuned: measures the variation of delay and the path's own losses.
+    /// Tuned variant: measures the variation of delay and the path's own losses.
     fn note_path(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if let Some(rtt) = ev.rtt {
             self.jitter.on_rtt(ev.now, rtt);
@@ -67,7 +67,7 @@ impl Bbr3 {
         self.losses.on_gain(ev.now, low || self.bw_shortterm < 0.85 * self.max_bw.get());
     }
 
-    /// Applies the steps of HandleLostPacket to marks.
+    /// Responds to ECN marks as HandleLostPacket does to losses.
     fn on_marks(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
         self.note_congestion(ev.delivered.packets);
         self.signals.events += u32::from(ev.lost.packets == 0);
@@ -124,7 +124,7 @@ impl Controller for Bbr3 {
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
-        // Tuned: only queues of the forward path matter for the model.
+        // Tuned variant: only queues of the forward path matter for the model.
         let ev = &AckEvent { rtt: if self.tuned { ev.forward_rtt() } else { ev.rtt }, ..*ev };
         self.delivered = ev.delivered.packets;
         self.signals.events += u32::from(ev.lost.packets > 0);
@@ -146,7 +146,8 @@ impl Controller for Bbr3 {
     }
 
     fn on_rto(&mut self, _now: Time) {
-        // In every state, a timeout counts everything in flight as lost.
+        // A timeout counts everything in flight as lost, whatever the cause, so the counts of losses start
+        // again.
         (self.losses, self.excused) = (Losses::default(), 0.0);
         // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may be sent. The losses
         // have already been reported, which saved the state.

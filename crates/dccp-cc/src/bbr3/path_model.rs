@@ -9,7 +9,7 @@ const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 /// BBR.ProbeRTTInterval (section 2.13.2).
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum over the last and the running ProbeBW cycle (section 5.5.6).
+/// max_bw: the maximum delivery rate in the previous and the running ProbeBW cycle (section 5.5.6).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxBw {
     pub(super) cycles: [f64; 2],
@@ -29,7 +29,8 @@ impl MaxBw {
         self.cycles[1] = self.cycles[1].max(bw);
     }
 
-    /// Implements AdvanceMaxBwFilter. If the running cycle has no sample, the previous cycle's value stays.
+    /// Implements AdvanceMaxBwFilter: starts a new cycle. If the running cycle has no sample, it continues
+    /// instead.
     pub(super) fn advance(&mut self) {
         if self.cycles[1] > 0.0 {
             self.cycles = [self.cycles[1], 0.0];
@@ -57,7 +58,7 @@ impl Rounds {
         }
     }
 
-    /// Implements StartRound.
+    /// Implements StartRound: a new round begins now.
     pub(super) fn restart(&mut self, delivered: u64) {
         self.next_delivered = delivered;
     }
@@ -67,7 +68,7 @@ impl Rounds {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signals {
     pub(super) round_delivered: u64,
-    /// Whether the current acknowledgement ends the round of [`Self::congestion`].
+    /// Whether the current acknowledgement ends the round to which [`Self::congestion`] refers.
     pub(super) round_start: bool,
     /// Whether the round had a loss or a mark.
     pub(super) congestion: bool,
@@ -99,7 +100,7 @@ pub(super) struct MinRtt {
 }
 
 impl MinRtt {
-    /// Implements UpdateMinRTT. ProbeRTT waits while another path of the session is in ProbeRTT.
+    /// Implements UpdateMinRTT. `hold` delays ProbeRTT, because another path of the session is in ProbeRTT.
     pub(super) fn update(&mut self, now: Time, rtt: Option<Duration>, hold: bool) {
         self.probe_expired =
             self.probe_delay.is_some() && !hold && now > self.probe_stamp + PROBE_RTT_INTERVAL;

@@ -9,8 +9,8 @@ use mpdccp_units::Time;
 
 /// BBR.Beta (section 2.6).
 const BETA: f64 = 0.7;
-/// Tuned: number of standard deviations by which the path's own losses may exceed their expected number.
-/// Random variation exceeds this limit in about one window in a hundred.
+/// Tuned variant: number of standard deviations by which the path's own losses may exceed their expected
+/// number. Random variation exceeds this limit in about one window in a hundred.
 const DEVIATIONS: f64 = 2.5;
 /// BBR.ExtraAckedFilterLen, rounds (section 2.10).
 const EXTRA_ACKED_ROUNDS: u64 = 10;
@@ -39,7 +39,8 @@ impl Bbr3 {
         self.extra_acked.update(ev.now, self.bw, ev.acked.bytes, self.cwnd, self.rounds.count, window);
     }
 
-    /// Implements AdaptLowerBoundsFromCongestion and LossLowerBounds.
+    /// Implements AdaptLowerBoundsFromCongestion and LossLowerBounds: after a round with congestion, lowers
+    /// the short-term bounds of bandwidth and data in flight.
     fn adapt_lower_bounds(&mut self) {
         let congestion = self.signals.congestion;
         if congestion && !self.state.probing_bw() {
@@ -52,9 +53,9 @@ impl Bbr3 {
         self.signals.congestion = false;
     }
 
-    /// Tuned: returns how many of `packets` the path loses regardless of the sending rate. The share is
-    /// limited to the loss threshold, because a higher share comes from a policer whose bucket let an earlier
-    /// burst pass.
+    /// Tuned variant: returns how many of `packets` the path loses regardless of the sending rate. The share
+    /// is limited to the loss threshold, because a higher share comes from a policer whose bucket let an
+    /// earlier burst pass.
     fn own_losses(&self, packets: f64) -> f64 {
         if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
     }
@@ -65,8 +66,9 @@ impl Bbr3 {
         expected + DEVIATIONS * libm::sqrt(expected)
     }
 
-    /// Tuned: every delivered or lost packet entitles the path to a fraction of a further loss, up to the
-    /// upper bound for one window. Each packet also reduces the count of losses due to sending too much.
+    /// Tuned variant: increases `excused` by the losses that the path itself causes in `packets` packets, up
+    /// to the upper bound for one window. Also reduces `unpaid`, the number of losses due to sending too
+    /// much.
     pub(super) fn earn(&mut self, packets: u64) {
         let paid = (LOSS_THRESH + self.losses.own_share()) * packets as f64;
         self.probe.unpaid = (self.probe.unpaid - paid).max(0.0);
@@ -101,13 +103,13 @@ impl Bbr3 {
         self.bw = self.max_bw.get().min(self.bw_shortterm);
     }
 
-    /// Implements ResetShortTermModel.
+    /// Implements ResetShortTermModel: removes the short-term bounds.
     pub(super) fn reset_short_term(&mut self) {
         self.bw_shortterm = f64::INFINITY;
         self.inflight_shortterm = u64::MAX;
     }
 
-    /// Implements NoteLoss, also for marks.
+    /// Implements NoteLoss, for marks too: records congestion, and saves the state once per round.
     pub(super) fn note_congestion(&mut self, delivered: u64) {
         if !self.signals.congestion {
             self.signals.round_delivered = delivered;

@@ -63,9 +63,9 @@ pub(super) enum AckPhase {
 /// The full-pipe estimator (section 5.3.1.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullBw {
-    /// Whether the pipe has been full before.
+    /// Whether the pipe has ever been full.
     pub(super) reached: bool,
-    /// Whether the pipe is full in the current acceleration.
+    /// Whether the pipe has become full since the sender last began to accelerate.
     pub(super) now: bool,
     pub(super) bw: f64,
     pub(super) count: u8,
@@ -83,7 +83,7 @@ impl FullBw {
 pub(super) struct ProbeRtt {
     /// Whether another path of the session is in ProbeRTT. If so, this path delays its own ProbeRTT.
     pub(super) hold: bool,
-    /// Tuned: lowest RTT of the last round before ProbeRTT.
+    /// Tuned variant: lowest RTT of the last round before ProbeRTT.
     pub(super) before: Option<Duration>,
     pub(super) done: Option<Time>,
     pub(super) round_done: bool,
@@ -110,8 +110,9 @@ pub(super) struct Probe {
     pub(super) wait: Duration,
     pub(super) stamp: Time,
     pub(super) too_high: bool,
-    /// Tuned: number of packets lost beyond the path's own losses and 2 % of all packets. The path's own
-    /// losses have no limit here: otherwise probes would wait for a share of losses that the path never has.
+    /// Tuned variant: number of packets lost beyond the path's own losses and 2 % of all packets. The share
+    /// of the path's own losses has no upper limit here. Otherwise this number would keep growing on a path
+    /// that loses more, and would delay probes.
     pub(super) unpaid: f64,
     pub(super) precautionary: bool,
 }

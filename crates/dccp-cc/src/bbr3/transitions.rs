@@ -33,7 +33,7 @@ impl Bbr3 {
             return;
         }
         f.count += 1;
-        // Tuned: a queue indicates a full pipe at once.
+        // Tuned variant: a queue indicates a full pipe at once.
         f.now = f.count >= FULL_BW_ROUNDS || self.tuned && self.queue_grew;
         f.reached |= f.now;
     }
@@ -57,7 +57,8 @@ impl Bbr3 {
         }
     }
 
-    /// Implements IsInflightTooHigh. Marks count as losses (section 3.6).
+    /// Implements IsInflightTooHigh: returns whether more than the tolerated share of `inflight` bytes was
+    /// lost. Marks count as losses (section 3.6).
     pub(super) fn too_high(&self, lost: u64, inflight: u64) -> bool {
         let mtu = self.mtu() as f64;
         let inflight = inflight as f64;
@@ -153,14 +154,15 @@ impl Bbr3 {
         self.full_bw.now
     }
 
-    /// Implements RaiseInflightLongtermSlope.
+    /// Implements RaiseInflightLongtermSlope: in each round of a probe, `inflight_longterm` grows twice as
+    /// fast as in the round before.
     fn raise_slope(&mut self) {
         let growth = 1u64 << self.probe.up_rounds;
         self.probe.up_rounds = (self.probe.up_rounds + 1).min(30);
         self.probe.acked_per_inc = (self.cwnd / growth).max(self.mtu());
     }
 
-    /// Implements ProbeInflightLongtermUpward.
+    /// Implements ProbeInflightLongtermUpward: raises `inflight_longterm` while the window limits the sender.
     fn probe_upward(&mut self, acked: u64) {
         if !self.cwnd_limited() || self.cwnd < self.inflight_longterm {
             return;
@@ -176,7 +178,8 @@ impl Bbr3 {
         }
     }
 
-    /// Implements AdaptLongTermModel. Returns true if it changed the state.
+    /// Implements AdaptLongTermModel: updates max_bw and `inflight_longterm` with the result of a probe.
+    /// Returns true if the state changed.
     fn adapt_long_term(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) -> bool {
         if self.rounds.start && self.probe.acks == AckPhase::Starting {
             self.probe.acks = AckPhase::Feedback;
@@ -256,7 +259,8 @@ impl Bbr3 {
         }
     }
 
-    /// Tuned: if ProbeRTT hardly lowered the RTT, this flow has no queue, so the path has become longer.
+    /// Tuned variant: if ProbeRTT hardly lowered the RTT, this flow has no queue. The path has become longer,
+    /// so min_rtt rises.
     fn check_longer_path(&mut self, now: Time) {
         if let (Some(before), Some(low)) = (self.probe_rtt.before, self.min_rtt.probe_delay)
             && low >= before.mul_f64(UNDRAINED)

@@ -15,11 +15,12 @@ const PACING_MARGIN: f64 = 0.01;
 const MAX_QUANTUM: u64 = 64 * 1024;
 /// Quanta in the draft's offload budget (section 5.5.8.2).
 const OFFLOAD_QUANTA: u64 = 3;
-/// Paths with a shorter round trip stay within a host or a LAN. There, a host takes longer than the round
-/// trip to read, wake up and acknowledge, and that time is not part of the measured round trip.
+/// A path with a shorter round trip stays within a host or a LAN. There, hosts take longer to wake up, read
+/// and acknowledge than packets take to travel, and the measured round trip does not include this time.
 const LAN: Duration = Duration::from_millis(1);
-/// Tuned: with jitter or aggregation, the window is at least this multiple of the amount that the path keeps
-/// in flight. If delay varies by more than min_rtt, a window of twice the BDP leaves no room for probing.
+/// Tuned variant: with jitter or aggregation, the window is at least this multiple of the amount that the
+/// path keeps in flight. If delay varies by more than min_rtt, a window of twice the BDP leaves no room for
+/// probing.
 const PROBE_ROOM: f64 = 1.5;
 
 impl Bbr3 {
@@ -81,9 +82,10 @@ impl Bbr3 {
         }
     }
 
-    /// Implements QuantizationBudget. The offload budget is one quantum, as for QUIC (section 5.5.8.2),
-    /// because lower layers do not segment packets. Tuned: on a LAN the offload budget is that of TCP,
-    /// because hosts forward packets in bursts that take longer than the round trip.
+    /// Implements QuantizationBudget: returns `inflight`, or the amount needed for bursts if that is larger.
+    /// The offload budget is one quantum, as for QUIC (section 5.5.8.2), because lower layers do not segment
+    /// packets. Tuned variant: on a LAN the offload budget is that of TCP, because hosts forward packets in
+    /// bursts that take longer than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
         let budget = if self.tuned && self.is_lan() {
@@ -94,12 +96,12 @@ impl Bbr3 {
         inflight.max(budget).max(self.min_pipe_cwnd()).saturating_add(extra)
     }
 
-    /// Implements Inflight.
+    /// Implements Inflight: the BDP times `gain`, with room for bursts and jitter.
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         self.quantized(self.bdp(gain)).saturating_add(self.jitter_allowance())
     }
 
-    /// Tuned: returns the number of bytes that arrive during the variation of delay.
+    /// Tuned variant: returns the number of bytes that arrive during the variation of delay.
     pub(super) fn jitter_allowance(&self) -> u64 {
         if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
     }
@@ -117,7 +119,7 @@ impl Bbr3 {
         self.quantized((gain * bdp + room).max(gain.min(PROBE_ROOM) * (bdp + room)) as u64)
     }
 
-    /// Implements InflightWithHeadroom.
+    /// Implements InflightWithHeadroom: `inflight_longterm`, less 15 % that is left to other flows.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.inflight_longterm == u64::MAX {
             return u64::MAX;

@@ -1,6 +1,6 @@
 //! BALIA, the balanced linked adaptation of Peng, Walid, Hwang and Low ("Multipath TCP: Analysis, Design, and
-//! Implementation", 2016; draft-walid-mptcp-congestion-control-04). This module returns its increase and
-//! decrease relative to those of a single flow.
+//! Implementation", 2016; draft-walid-mptcp-congestion-control-04). This module computes BALIA's increase and
+//! decrease, relative to those of a single flow.
 
 use super::part::Part;
 
@@ -28,8 +28,8 @@ mod tests {
     fn factors_are_those_of_the_paper() {
         // A single subflow behaves like Reno.
         assert_eq!(part(7.0, &[]), Part::ALONE);
-        // Each of n equal subflows grows by 1/n^2, so together they grow by 1/n. A reduction halves each of
-        // them.
+        // Each of n equal subflows grows by 1/n^2 of a single flow's increase, so together they grow by 1/n
+        // of it. A reduction halves the subflow's window.
         let of_two = part(5.0, &[5.0]);
         assert_eq!((of_two.increase, of_two.decrease, of_two.weight), (0.25, 1.0, 0.5));
         let of_four = part(5.0, &[5.0; 3]);

@@ -20,7 +20,7 @@ const MOST: usize = 1_024;
 pub struct Remembered {
     /// IP bytes that arrive per minimum round-trip time.
     pub window: u64,
-    /// The least round-trip time.
+    /// Minimum round-trip time.
     pub min_rtt: Duration,
 }
 

@@ -101,7 +101,8 @@ impl Resuming {
         }
     }
 
-    /// Section 3.3: starts to validate the packets sent, or ends the resumption if too few were sent.
+    /// Section 3.3: ends the jump. Validation of the jump's packets begins, or the resumption ends if too few
+    /// packets were sent.
     fn conclude_jump(&mut self, now: Time, inflight: u64) {
         if inflight < self.initial_bytes() || inflight <= self.pipe {
             self.window = self.pipe.max(self.initial_bytes());
@@ -112,7 +113,7 @@ impl Resuming {
         }
     }
 
-    /// Section 3.5: retreats.
+    /// Section 3.5: reduces the window to half of PipeSize, and begins the safe retreat.
     fn retreat(&mut self) {
         self.window = (self.pipe / RETREAT).max(LEAST * u64::from(self.mtu));
         self.phase = ResumePhase::SafeRetreat;

@@ -353,10 +353,10 @@ fn one_set_an_endpoint_used_by_one_and_not_too_late() {
     assert_eq!(memory.iter().count(), 1);
     assert_eq!(memory.take(&"b", secs(2)), None, "another endpoint");
     assert_eq!(memory.take(&"a", secs(2)), Some(newer));
-    assert_eq!(memory.take(&"a", secs(2)), None, "one uses it");
+    assert_eq!(memory.take(&"a", secs(2)), None, "a capacity can be taken once");
     memory.remember("a", SAVED, secs(3));
     assert_eq!(memory.take(&"a", secs(64)), None, "too old");
-    assert_eq!(memory.iter().count(), 0, "and gone");
+    assert_eq!(memory.iter().count(), 0, "an old capacity must be removed");
     for i in 0..2_000 {
         let name: &str = Box::leak(i.to_string().into_boxed_str());
         memory.remember(name, SAVED, secs(i));
@@ -445,7 +445,7 @@ fn memory(mbps: f64, rtt: f64) -> Remembered {
 
 #[test]
 fn a_path_that_is_as_it_was_is_full_sooner() {
-    println!("seconds to 90 % of 50 Mbit/s (packets lost in 30 s): afresh, resumed");
+    println!("seconds until 90 % of 50 Mbit/s (packets lost in 30 s): without and with a saved capacity");
     for rtt in [50.0, 100.0, 200.0, 400.0, 600.0] {
         for ccid in CCIDS {
             let (fresh, lost) = time_to_full(ccid, 50.0, rtt, None);
@@ -480,12 +480,12 @@ fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, f64, u64) {
 
 #[test]
 fn a_wrong_memory_costs_others_little() {
-    println!("a CUBIC on 10 Mbit/s in the 5 s after another came: Mbit/s, p95 ms, lost");
+    println!("CUBIC flow on 10 Mbit/s, 5 s after a new flow starts: Mbit/s, p95 ms, packets lost");
     for ccid in CCIDS {
         let fresh = bystander(ccid, None);
         let wrong = bystander(ccid, Some(memory(100.0, 100.0)));
         println!(
-            "CCID {ccid}: afresh {:.2} {:.0} {}, with ten times the rate {:.2} {:.0} {}",
+            "CCID {ccid}: no saved capacity {:.2} {:.0} {}, ten times too high {:.2} {:.0} {}",
             fresh.0, fresh.1, fresh.2, wrong.0, wrong.1, wrong.2
         );
         assert!(wrong.0 > 0.5 * fresh.0, "CCID {ccid}: {fresh:?} {wrong:?}");

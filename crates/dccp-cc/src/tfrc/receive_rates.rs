@@ -42,7 +42,7 @@ impl ReceiveRates {
         }
     }
 
-    /// Implements "Update X_recv_set" of the RFC.
+    /// Implements "Update X_recv_set" of the RFC: adds `rate`, and drops values older than two round trips.
     pub(super) fn update(&mut self, now: Time, rate: f64, rtt: Duration) {
         self.values.push((now, rate));
         // RFC 5348 section 4.3: keep the last two round trips.
@@ -56,7 +56,7 @@ impl ReceiveRates {
         }
     }
 
-    /// Implements "Maximize X_recv_set" of the RFC.
+    /// Implements "Maximize X_recv_set" of the RFC: keeps only the largest value, with the time `now`.
     pub(super) fn maximize(&mut self, now: Time, rate: f64) {
         let largest = self.values.iter().map(|(_, rate)| *rate).fold(rate, f64::max);
         self.replace(now, largest);

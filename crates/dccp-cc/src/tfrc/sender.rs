@@ -270,7 +270,7 @@ impl TfrcSender {
         if self.p == 0.0 {
             self.x = Some(half);
         } else {
-            // "Update_Limits".
+            // The procedure "Update_Limits" of the RFC.
             let limit = if self.x_bps > 2.0 * received { received } else { self.x_bps / 2.0 }.max(least);
             self.received.replace(now, limit / 2.0);
             self.apply_equation(limit);
@@ -278,7 +278,7 @@ impl TfrcSender {
         self.restart_timer(now);
     }
 
-    /// Steps 1 and 2 of RFC 5348 section 4.3, and the update of R_sqmean.
+    /// Updates R (steps 1 and 2 of RFC 5348 section 4.3) and R_sqmean with a round-trip time sample.
     fn measure(&mut self, sample: Duration) {
         let sample = sample.as_secs_f64().max(MIN_RTT);
         let root = libm::sqrt(sample);
@@ -331,7 +331,7 @@ impl TfrcSender {
     fn apply_equation(&mut self, limit: f64) {
         let Some(rtt) = self.rtt else { return };
         self.x_bps = if self.cfg.small_packets {
-            // RFC 5622 section 5.
+            // RFC 5622 section 5: the equation uses a nominal segment, and headers reduce the rate.
             let payload = self.size.payload();
             throughput(NOMINAL_SEGMENT, rtt, self.p) * payload / (payload + HEADER)
         } else {

@@ -156,7 +156,8 @@ fn twice_the_receive_rate_limits_the_equation() {
     assert_eq!(sender.phase(), "receive_rate");
 }
 
-/// RFC 5348 section 6.2. If lower receive rates counted, the limit would soon be a packet per 64 seconds.
+/// RFC 5348 section 6.2: a receive rate counts as at least one packet per round trip. Otherwise the limit
+/// would soon be a packet per 64 seconds.
 #[test]
 fn a_receive_rate_counts_as_a_packet_a_round_trip_at_least() {
     let mut sender = avoiding();
@@ -234,7 +235,7 @@ fn stay_idle(sender: &mut TfrcSender) {
         let Some(at) = sender.next_timeout() else { return };
         sender.on_timeout(at);
     }
-    panic!("halved for ever: {}", sender.rate());
+    panic!("the timer never stopped; rate: {}", sender.rate());
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn alone(make: &dyn Fn(u64) -> Box<dyn Controller>, link: &dyn Fn(u64) -> LinkCo
 fn lumps_form_a_short_queue() {
     println!("Mbit/s, p95 ms");
     let wifi = Model::named("wifi").unwrap();
-    // The station gets the medium every 10 ms on average.
+    // The Wi-Fi station gets the medium every 10 ms on average.
     let lumps = |_| {
         let aggregation = Some(Aggregation { access: ms(10.0), packets: 64 });
         LinkConfig { aggregation, ..link(50.0, ms(40.0), 4.0) }

@@ -89,7 +89,7 @@ fn random_loss() {
 /// second path, the variation of delay exceeds the minimum delay.
 #[test]
 fn tuned_carries_on_where_the_draft_falls_back() {
-    println!("share of the rate, %: 1 % lost, normal jitter of 20 ms at 5 ms");
+    println!("share of the rate, %: 1 % lost, normal jitter of 20 ms on a delay of 5 ms");
     let [tuned, draft] = [false, true].map(|draft| {
         let make = || Box::new(Bbr3::new(&CcConfig { seed: 3, draft, ..CFG }));
         let mut lossy = link(100.0, ms(50.0), 1.0);
@@ -107,8 +107,8 @@ fn tuned_carries_on_where_the_draft_falls_back() {
     assert!(tuned[1] > 70.0 && draft[1] < 30.0, "varying");
 }
 
-/// Losses of more than the tolerated 2 % reduce the rate between probes, so probes must not wait for a share
-/// of losses that the path never has.
+/// On a path that loses more than the tolerated 2 %, losses reduce the rate between probes. Probes must not
+/// wait until the losses fall to 2 %, because on this path they never do.
 #[test]
 fn many_losses_of_the_path_do_not_delay_probes() {
     println!("share of the rate, %, 3 and 5 % lost at random");

@@ -69,7 +69,7 @@ fn against_reno() {
 
 #[test]
 fn varying_delay_and_random_loss() {
-    println!("20 Mbit/s, of what the loss leaves: draft, tuned");
+    println!("20 Mbit/s, share of the rate that the losses leave: draft, tuned");
     let cases = [
         ("20 ms +-5, in order", 20.0, Spread::Uniform(ms(5.0)), false, 0.0),
         ("20 ms +-10, in order", 20.0, Spread::Uniform(ms(10.0)), false, 0.0),
@@ -118,8 +118,8 @@ fn startup_with_reordering() {
     }
 }
 
-/// With jitter, half of the amount that is usually in flight is more than half a BDP of the minimum round
-/// trip.
+/// ProbeRTT keeps half of the amount that is usually in flight. With jitter, this is more than half a BDP of
+/// the minimum round trip.
 #[test]
 fn probe_rtt_with_jitter() {
     let jitter = Jitter { spread: Spread::Normal(ms(25.0)), reorder: true, ..Jitter::default() };

@@ -86,10 +86,10 @@ fn a_path_that_leaves_the_bottleneck_is_uncoupled_within_ten_seconds() {
                 w.run(at(20.0 + f64::from(*i) / 10.0));
                 !together(&w)
             });
-            tenths.expect("alone within 15 s")
+            tenths.expect("the paths must be uncoupled within 15 s")
         });
         alone.sort_unstable();
-        println!("CCID {n}: alone after {alone:?} tenths of a second");
+        println!("CCID {n}: uncoupled after {alone:?} tenths of a second");
         assert!(alone[2] <= 100, "CCID {n}");
     }
 }

@@ -31,7 +31,7 @@ fn after(make: crate::model::scenario::Make, mbps: (f64, f64), rtt: (f64, f64), 
 
 #[test]
 fn one_change() {
-    println!("share of the link and latency p95 from 1 s to 15 s after it: draft, tuned");
+    println!("share of the link and latency p95 from 1 s to 15 s after the change: draft, tuned");
     let same = (20.0, 20.0);
     for (what, mbps, rtt, outage, least, p95) in [
         ("10 to 50 Mbit/s", (10.0, 50.0), same, false, 99.0, 20.0),
@@ -146,7 +146,7 @@ fn delay_that_varies() {
 
 #[test]
 fn a_host_that_sleeps() {
-    println!("A with pauses: before the drop Mbit/s, p95; after it Mbit/s, p50, p95");
+    println!("experiment A, host with pauses: before the drop Mbit/s, p95; after the drop Mbit/s, p50, p95");
     for (name, tuning) in VARIANTS {
         for owd in [0.0, 10.0] {
             for (length, every) in [(1.0, 10.0), (3.0, 50.0), (8.0, 200.0), (20.0, 1000.0)] {

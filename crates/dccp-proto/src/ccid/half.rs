@@ -1,4 +1,4 @@
-//! The interfaces of the two halves of a direction, and their inputs.
+//! The interfaces of a half-connection's two ends, the sending half and the receiving half, and their inputs.
 
 use crate::{CcOptions, Ecn, Gate};
 use alloc::vec::Vec;
@@ -166,7 +166,7 @@ pub struct TxView {
 
 /// The part of a [`TxView`] that changes when a packet is sent.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // see there
+#[allow(missing_docs)] // `TxView` documents the fields
 pub struct TxLoad {
     pub cwnd: Window,
     pub inflight: Amount,
@@ -213,8 +213,8 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     /// The peer sent Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly reported as
     /// dropped in the peer's receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
-    /// A packet was blocked because this path's gate was closed. The packet is waiting, or if `elsewhere` it
-    /// took another path.
+    /// A packet was blocked because this path's gate was closed. If `elsewhere`, the packet took another
+    /// path. Otherwise it is waiting.
     fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
     /// Data is waiting, but the scheduler has not given it to this path.
     fn on_held_back(&mut self, _now: Time) {}
@@ -245,8 +245,8 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
     /// Returns the complete state, for status and traces.
     fn view(&self) -> TxView;
-    /// Returns the part of the state that changes with every packet. This method and the next two are cheap
-    /// enough to call for every packet.
+    /// Returns the part of the state that changes with every packet. Like [`rtt`](Self::rtt) and
+    /// [`late`](Self::late), this method is cheap enough to call for every packet.
     fn load(&self) -> TxLoad {
         TxLoad::from(&self.view())
     }

@@ -62,14 +62,14 @@ impl Connection {
         }
     }
 
-    /// Step 14: the peer closes. Our Reset ends the connection.
+    /// Step 14 of RFC 4340 section 8.5: the peer closes. Our Reset ends the connection.
     pub(super) fn on_close(&mut self) {
         self.send_reset(Reset { code: ResetCode::Closed, data: [0; 3] });
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT. The exception is a Packet Error, whose sender
-    /// is in REQUEST: RFC 4340 section 7.5.6 lets such a peer start again on the same ports at once.
+    /// Step 9 of RFC 4340 section 8.5: a valid Reset arrived. This end enters TIMEWAIT, except after a Packet
+    /// Error: its sender is in REQUEST, and section 7.5.6 lets it start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
             // Reset Code "No Connection" means that the peer has already dropped its state, and that its

@@ -94,8 +94,8 @@ impl DropReport {
         }
     }
 
-    /// `feedback` is the peer's report of which of our packets it received. Drops that these packets did not
-    /// report remain pending.
+    /// `feedback` is the peer's report of which of our packets it received. A drop remains pending until the
+    /// peer has received a packet that reports it.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
         let Some(at) = feedback.newest_received(seqs) else { return };

@@ -22,7 +22,7 @@ pub(super) struct EcnPath {
 }
 
 impl EcnPath {
-    /// Starts to judge a new path, of a connection that has these counts.
+    /// Starts to judge a new path. `view` has the counts of the connection so far.
     pub(super) fn anew(view: &TxView) -> EcnPath {
         EcnPath { before: (view.delivered.packets, view.ce, view.timeouts), ..EcnPath::default() }
     }
@@ -50,8 +50,8 @@ impl EcnPath {
         self.failed |= view.delivered.packets <= delivered && view.timeouts >= timeouts + TIMEOUTS;
     }
 
-    /// Returns whether to send Acks as ECN-capable: if the peer's newest data was ECN-capable, because the
-    /// path to the peer then probably supports ECN too, or if the peer has sent no data.
+    /// Returns whether to send Acks as ECN-capable. They are ECN-capable if the peer's newest data was,
+    /// because the path to the peer then probably supports ECN too, or if the peer has sent no data.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

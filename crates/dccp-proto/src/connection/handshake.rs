@@ -140,7 +140,8 @@ impl Connection {
         self.listen_received = true;
         if let Some(retransmit) = &mut self.timers.retransmit {
             retransmit.back_off(now);
-            // Even if the next timeout gives up: anyone could end a connection attempt by a Listen otherwise.
+            // Retransmit even if no retries are left. Otherwise a forged Listen could end the connection
+            // attempt.
             self.outbox.control = Some(Control::Request);
         }
     }

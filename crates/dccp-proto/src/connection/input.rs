@@ -26,8 +26,8 @@ const INIT_COOKIE: u8 = 36;
 /// Maximum number of requests of the sending half handled in one call.
 const MAX_REQUESTS: usize = 8;
 /// A Request that is at most this far behind a received one counts as a reordered Request of the same client
-/// and is not answered with a Sync. The client may still be waiting for the Response, would take the Sync for
-/// one from a half-open connection, and would then reset this connection (RFC 4340 section 8.5, step 4).
+/// and is not answered with a Sync. If the client is still waiting for the Response, it would take the Sync
+/// for a sign of a half-open connection, and would reset this connection (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
@@ -131,7 +131,8 @@ impl Connection {
         Ok(Received { data, corrupt, seq, ndp: seen.ndp, reset: None })
     }
 
-    /// Step 4: in REQUEST, only a Response or a Reset is valid, and it must acknowledge our Request.
+    /// Step 4 of RFC 4340 section 8.5: in REQUEST, only a Response or a Reset is valid, and it must
+    /// acknowledge our Request.
     fn prepare_request_state(&mut self, now: Time, packet: &Packet<'_>) -> Result<(), DropReason> {
         let header = &packet.header;
         let (low, high) = (self.numbers.awl(), self.numbers.awh());
@@ -168,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Steps 5 and 6: checks the Sequence Number and the Acknowledgement Number.
+    /// Steps 5 and 6 of RFC 4340 section 8.5: checks the Sequence Number and the Acknowledgement Number.
     fn check_numbers(
         &mut self,
         now: Time,
@@ -196,7 +197,7 @@ impl Connection {
         Err(reason)
     }
 
-    /// Step 7: checks the packet type.
+    /// Step 7 of RFC 4340 section 8.5: checks the packet type.
     fn check_type(&mut self, now: Time, ptype: PacketType, seq: Seq) -> Result<(), DropReason> {
         let open = !matches!(self.state, State::Request | State::Respond | State::PartOpen);
         let late = open && !seq.before(self.numbers.osr);
@@ -230,7 +231,7 @@ impl Connection {
         may
     }
 
-    /// Steps 10 to 12: advances the handshake.
+    /// Steps 10 to 12 of RFC 4340 section 8.5: advances the handshake.
     fn advance_handshake(
         &mut self,
         now: Time,
@@ -361,8 +362,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes step 16, and checks whether the data must not be delivered. The second value is true if the
-    /// data is corrupt but the owner accepts corrupt data.
+    /// Step 16 of RFC 4340 section 8.5: returns the data, or `None` if it must not be delivered. The second
+    /// value is true if the data is corrupt but the owner accepts corrupt data.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,
@@ -418,7 +419,7 @@ impl Connection {
                     self.features.change(feature::SEQUENCE_WINDOW, Side::Local, &[width], false);
                     window = true;
                 }
-                // A Sync that resynchronises also asks for an acknowledgement.
+                // If a Sync is already queued to resynchronise, it also asks for an acknowledgement.
                 SenderRequest::Probe => {
                     self.outbox.sync.get_or_insert(self.numbers.gsr);
                 }

@@ -75,7 +75,7 @@ pub struct Connection {
     /// Our newest Sync. A client that acknowledges nothing but this Sync or our Response may still be in
     /// PARTOPEN.
     last_sync: Option<Seq>,
-    /// The value of GSR when an Ack last followed a SyncAck.
+    /// The greatest sequence number received (GSR) when an Ack last followed a SyncAck.
     followed: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,
@@ -166,9 +166,9 @@ impl Connection {
         self.last_answered
     }
 
-    /// Call this when this path's gate is closed for a packet, so the packet is waiting or, if `elsewhere`,
-    /// has taken another path. For the next round trip, the path then does not count as application-limited,
-    /// even if the queue is empty.
+    /// Call this when a packet finds this path's gate closed. If `elsewhere`, the packet has taken another
+    /// path. Otherwise it is waiting. For the next round trip, the path does not count as
+    /// application-limited, even if the queue is empty.
     pub fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_blocked(now, elsewhere);
@@ -350,7 +350,7 @@ impl Connection {
         ccid::shareable(&mut *self.halves.as_mut()?.tx)
     }
 
-    /// Counters.
+    /// Returns the counters of the connection.
     pub fn stats(&self) -> &ConnectionStats {
         &self.stats
     }

@@ -128,7 +128,8 @@ impl Connection {
         self.tell_halves(now);
     }
 
-    /// Returns `None` if this end does not implement the CCID. Negotiation never chooses such a CCID.
+    /// Replaces the halves whose CCIDs have changed. Returns `None` if this end does not implement a CCID.
+    /// Negotiation never chooses such a CCID.
     fn succeed(
         &mut self,
         mut halves: Halves,
@@ -187,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// Check acknowledgements against the new Sequence Window as soon as it is requested. Otherwise this end
+    /// Checks acknowledgements against the new Sequence Window as soon as it is requested. Otherwise this end
     /// would outgrow the old window before the peer agrees, and would take acknowledgements of its own
     /// packets for forged ones. RFC 4340 section 7.5.1 says to wait for the agreement, but this window only
     /// limits how far back acknowledgements may reach.

@@ -175,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// Echoes a Timestamp in the packet that follows it (RFC 4340 section 13.1).
+    /// Echoes the peer's Timestamp, in the first packet sent after it arrived (RFC 4340 section 13.1).
     fn write_timestamp_echo(&mut self, now: Time, out: &mut OptionBuf) {
         if let Some((value, at)) = self.timestamp.take() {
             self.echo_after = now + self.rtt();

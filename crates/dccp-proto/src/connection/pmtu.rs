@@ -129,8 +129,8 @@ impl Pmtu {
         if doubtful { self.known().min(self.fallback(self.mtu)) } else { self.known() }
     }
 
-    /// Returns the size to use if packets of `size` bytes do not arrive. RFC 8899 section 5.2: if the base
-    /// size does not arrive either, this is a smaller size.
+    /// Returns the size to use if packets of `size` bytes do not arrive. RFC 8899 section 5.2: if not even
+    /// the base size arrives, the result is smaller than the base size.
     fn fallback(&self, size: u16) -> u16 {
         let lower = [self.hint, BASE].into_iter().filter(|lower| *lower < size).min();
         lower.map_or(FLOOR, |lower| lower.max(FLOOR)).min(size)

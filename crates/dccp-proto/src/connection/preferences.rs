@@ -50,7 +50,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::ACK_RATIO, Local, &[cfg.ack_ratio.into()], false);
     }
 
-    // An end that cannot read ECN bits accepts no other value.
+    // An end that cannot read ECN bits accepts only the value 1.
     n.add(feature::ECN_INCAPABLE, Local, if cfg.ecn { &[0, 1] } else { &[1] });
     n.add(feature::ECN_INCAPABLE, Remote, &[0, 1]);
     if !cfg.ecn {

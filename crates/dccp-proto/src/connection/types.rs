@@ -85,7 +85,8 @@ pub struct Received<'a> {
     pub reset: Option<Reset>,
 }
 
-/// Reason for dropping a packet or its data. Each reason has a counter.
+/// Reason for dropping a packet or its data. Each reason has a counter. Sections without a document are those
+/// of RFC 4340.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -224,7 +225,7 @@ pub struct ConnectionStats {
     pub syncs_sent: u64,
     /// Syncs that probed the path MTU (RFC 8899).
     pub mtu_probes: u64,
-    /// Packets with the peer's Slow Receiver option (section 11.6).
+    /// Packets with the peer's Slow Receiver option (RFC 4340 section 11.6).
     pub slow_receiver: u64,
     /// Number of [`send_options`](super::Connection::send_options) calls whose options did not fit.
     pub options_dropped: u64,

@@ -62,8 +62,8 @@ impl Numbers {
     /// Returns the number for the next packet to send, and advances to it.
     pub(super) fn take(&mut self) -> Seq {
         self.gss = self.gss.next();
-        // The adjustment applies only at the start of a connection, and must not apply again when sequence
-        // numbers wrap.
+        // At the start of a connection, the window does not reach below `iss`. This limit must not apply
+        // again when sequence numbers wrap.
         if self.gss.diff(self.iss) as u64 >= self.local_window {
             self.young_ack = false;
         }

@@ -59,7 +59,7 @@ impl Spec {
             | feature::MIN_CHECKSUM_COVERAGE
             | feature::CHECK_DATA_CHECKSUM
             | feature::MULTIPATH_CAPABLE
-            // RFC 4342 section 8.4.
+            // RFC 4342 section 8.4: initially off.
             | feature::SEND_LOSS_EVENT_RATE
             | feature::SEND_TIMESTAMPS => sp(0, false),
             _ => None,

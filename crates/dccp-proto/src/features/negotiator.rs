@@ -7,7 +7,7 @@ use dccp_wire::{Opt, OptionBuf, Seq};
 /// unanswered.
 const MAX_UNKNOWN: usize = 16;
 
-/// Which feature options of a packet may be processed (RFC 4340 section 6.6.4): its Changes, its Confirms.
+/// Whether the Changes of a packet, and whether its Confirms, may be processed (RFC 4340 section 6.6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     change: bool,
@@ -108,8 +108,9 @@ impl Negotiator {
     }
 
     /// Opens a negotiation with the next packet. `prefs` are our preferences; for a non-negotiable feature,
-    /// the single value. This has no effect if the feature is unknown, if it is non-negotiable and either
-    /// located at the peer or already at this value, or if a value is out of range.
+    /// the single value. This has no effect if the feature is unknown or a value is out of range. For a
+    /// non-negotiable feature, it also has no effect if the feature is located at the peer or already has
+    /// this value.
     pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;

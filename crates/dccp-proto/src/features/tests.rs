@@ -185,13 +185,13 @@ fn confirms_are_checked() {
     let table: [(&[u8], Result<(u64, bool), Error>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),
         (&[35, 6, 1, 5, 5, 2], Ok((5, false))),
-        (&[35, 5, 1, 2, 9], Ok((2, false))), // no common value: the old one
-        (&[35, 4, 1, 5], Ok((5, false))),    // no list
+        (&[35, 5, 1, 2, 9], Ok((2, false))), // no common value: keep the old one
+        (&[35, 4, 1, 5], Ok((5, false))),    // the peer's list is missing
         (&[35, 4, 1, 9], Err(Error::Invalid)),
-        (&[35, 6, 1, 5, 2, 5], Err(Error::Invalid)), // its list requires 2
+        (&[35, 6, 1, 5, 2, 5], Err(Error::Invalid)), // the peer's list requires 2
         (&[35, 5, 1, 5, 9], Err(Error::Invalid)),
-        (&[35, 3, 1], Err(Error::Invalid)), // a required feature
-        (&[33, 4, 1, 5], Ok((2, true))),    // a feature of the peer, unknown here
+        (&[35, 3, 1], Err(Error::Invalid)), // an empty Confirm of a required feature
+        (&[33, 4, 1, 5], Ok((2, true))),    // a feature of the peer that this end does not know
     ];
     for (option, meant) in table {
         let mut n = open();
@@ -317,7 +317,7 @@ fn multipath_compares_versions_only() {
     read(&mut s, 2, None, &[34, 4, 10, 0]).unwrap();
     assert_eq!(written(&mut s, Moment::Established, 2), [33, 3, 10]);
     assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
-    // Both ends have no common version.
+    // The ends have no common version.
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
     read(&mut s, 1, None, &[34, 4, 10, 0x10]).unwrap();
     assert!(!s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));

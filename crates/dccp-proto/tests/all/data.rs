@@ -490,8 +490,8 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
-/// Such options must not be kept: the Ack sent for them would go out without them, so an Ack would stay due
-/// forever.
+/// When the MTU shrinks, options that the owner has queued may no longer fit into an Ack. They must be
+/// dropped. Otherwise an Ack would stay due for them forever.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());

@@ -160,7 +160,7 @@ fn a_response_for_another_service_is_no_response() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::PacketError);
 }
 
-/// RFC 5595 section 3.3.1, RFC 4340 section 5.3.
+/// RFC 5595 section 3.3.1, RFC 4340 section 5.3: the Response repeats the Service Code of the Request.
 #[test]
 fn the_response_has_a_copy_of_the_service_code() {
     let server = Config { service_code: 1, also_services: vec![8], ..Config::default() };
@@ -234,7 +234,8 @@ fn a_listen_has_the_request_repeated_once() {
     assert_eq!(net.types(CLIENT).len(), 3);
 }
 
-/// Anyone can forge a Listen, so it must not end an attempt that repeats no Request.
+/// Anyone can forge a Listen, so a Listen must not end a connection attempt, even if the client never
+/// retransmits its Request.
 #[test]
 fn a_listen_ends_no_attempt() {
     let config = Config { service_code: 7, request_retries: 0, ..Config::default() };

@@ -10,7 +10,7 @@ fn both(config: Config) -> Net {
     Net::open(config.clone(), config)
 }
 
-/// Section 8.1.2: a server may accept several Service Codes.
+/// RFC 4340 section 8.1.2: a server may accept several Service Codes.
 #[test]
 fn a_server_takes_each_of_its_service_codes() {
     for (asked, taken) in [(7, true), (8, true), (9, true), (10, false), (u32::MAX, false)] {
@@ -44,7 +44,8 @@ fn a_client_asks_for_one_service_only() {
     }
 }
 
-/// Section 8.1.3: data of a Request or Response is delivered once, however often the packet is repeated.
+/// RFC 4340 section 8.1.3: data of a Request or Response is delivered once, however often the packet is
+/// repeated.
 #[test]
 fn data_on_request_and_response_arrives_once_where_it_is_taken() {
     for taken in [true, false] {
@@ -73,7 +74,7 @@ fn data_on_request_and_response_arrives_once_where_it_is_taken() {
     }
 }
 
-/// Section 5.6: the data of a Reset is Error Text.
+/// RFC 4340 section 5.6: the data of a Reset is Error Text.
 #[test]
 fn a_reset_says_in_words_why() {
     let mut net = both(Config::default());
@@ -101,7 +102,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.end(CLIENT).error_text(), Some(&*"\u{fffd}".repeat(512)));
 }
 
-/// Sections 7.6.1 and 7.6.2: short sequence numbers need the peer's agreement and a small window.
+/// RFC 4340 sections 7.6.1 and 7.6.2: short sequence numbers need the peer's agreement and a small window.
 #[test]
 fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
     for (wanted, permitted, window) in
@@ -127,7 +128,7 @@ fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
     }
 }
 
-/// Section 9.2.1: packets have reduced coverage only if the receiver accepts it.
+/// RFC 4340 section 9.2.1: packets have reduced coverage only if the receiver accepts it.
 #[test]
 fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
     // (sender's setting, receiver's requirement, resulting coverage of the packets)
@@ -188,7 +189,7 @@ fn corrupt_data_is_delivered_to_who_asks_for_it() {
     }
 }
 
-/// Section 11.7: the owner can have every Drop Code sent, and each affects the sender as required.
+/// RFC 4340 section 11.7: the owner can have every Drop Code sent, and each affects the sender as required.
 #[test]
 fn every_drop_code_is_sent_and_obeyed() {
     for code in [
@@ -225,7 +226,7 @@ fn every_drop_code_is_sent_and_obeyed() {
     }
 }
 
-/// Section 13.1: the time that a Request waits at the server is not part of the round-trip time.
+/// RFC 4340 section 13.1: the time that a Request waits at the server is not part of the round-trip time.
 #[test]
 fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
     for timestamps in [true, false] {
@@ -327,7 +328,7 @@ fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     assert!(after < 2 * before && before < 2 * after, "{before} {after}");
 }
 
-/// Section 10.5: a new path starts with new congestion state.
+/// RFC 4340 section 10.5: a new path starts with new congestion state.
 #[test]
 fn a_new_path_is_found_out_about_anew() {
     for ccid in [2, 3, 4, 5, 7, 250] {
@@ -352,7 +353,8 @@ fn a_new_path_is_found_out_about_anew() {
     }
 }
 
-/// Section 11.5 and RFC 4342: an end that changes to a CCID without Ack Vectors switches Ack Vectors off.
+/// RFC 4340 section 11.5 and RFC 4342: an end that changes to a CCID without Ack Vectors switches Ack Vectors
+/// off.
 #[test]
 fn ack_vectors_end_with_the_ccid_that_needed_them() {
     let mut net = both(Config::default());

@@ -139,8 +139,8 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
 /// missing (section 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
-    // `least` is below the worst result of eight networks. Without the second rule, CCID 2 would deliver only
-    // 219 packets.
+    // `least` is below the worst result of eight networks. If late packets were not recorded, CCID 2 would
+    // deliver only 219 packets.
     for (ccid, least) in [(2, 700), (5, 600), (7, 200)] {
         let delivered = (1..9).map(|n| delivered_late(ccid, n << 8)).min().unwrap();
         println!("CCID {ccid}: {delivered} packets delivered in 2 s");

@@ -3,8 +3,8 @@
 
 use dccp_wire::{Options, Packet, PacketType, ParseError};
 
-/// RFC 4340 section 8.5 step 1. The test tries all types, both number lengths, all Data Offsets and
-/// coverages, and packet lengths up to beyond the longest fixed header.
+/// Checks which headers are malformed (RFC 4340 section 8.5 step 1). The test tries all types, both number
+/// lengths, all Data Offsets and coverages, and packet lengths up to beyond the longest fixed header.
 #[test]
 fn every_header_is_read_or_refused() {
     let mut bytes = [0x5a; 48];
@@ -44,8 +44,8 @@ fn every_header_is_read_or_refused() {
     assert!(read > 5_000, "{read}");
 }
 
-/// RFC 4340 section 5.8. Tries all option types with all lengths, in areas of all lengths up to the longest
-/// option. No read goes beyond the area, and parsing ends.
+/// Checks where options begin and end (RFC 4340 section 5.8). Tries all option types with all lengths, in
+/// areas of all lengths up to the longest option. No read goes beyond the area, and parsing ends.
 #[test]
 fn every_option_is_read_or_ends_the_area() {
     let mut area = [0u8; 257];

@@ -26,8 +26,8 @@ pub(crate) enum RatioRule {
     /// return path does not limit the rate. Lost acknowledgements have no effect, because in a tunnel most
     /// packets of the peer are data, and lost data looks the same as a lost acknowledgement.
     Window,
-    /// 16 acknowledgements per window, however much is in flight. The draft variant of CCID 5 uses this rule,
-    /// because its queue at the bottleneck depends on the ratio.
+    /// 16 acknowledgements per window, however much is in flight. Draft variants use this rule, because the
+    /// queue of the BBR draft at the bottleneck depends on the ratio.
     Draft,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct AckRatio {
     rule: RatioRule,
     ratio: u16,
     newest: Option<Seq>,
-    /// Bit i is set if the packet that is i numbers before the newest arrived.
+    /// Bit i says whether the packet with the newest number minus i has arrived.
     arrived: u128,
     /// Number of later packets that must arrive before a missing packet counts as lost. The number grows if
     /// the peer's packets are reordered.

@@ -6,8 +6,8 @@ use dccp_wire::{OptionBuf, Seq};
 /// Maximum number of cells kept, to bound memory. They fit into three full options of 253 cells, which take
 /// less than the 1008 option bytes of a packet, so a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
-/// A packet older than all recorded packets is recorded if at most this many packets are missing between
-/// them.
+/// A packet older than all recorded packets is recorded if at most this many packets are missing between it
+/// and the oldest recorded one.
 const MAX_BACKFILL: u64 = 1024;
 
 /// Effect of one arriving packet on the state.
@@ -106,7 +106,8 @@ impl AckVectorState {
         Some(run)
     }
 
-    /// Adds a packet older than all others. The `missing` packets after it have not arrived.
+    /// Adds a packet older than all others. Between it and the oldest recorded packet, `missing` packets have
+    /// not arrived.
     fn backfill(&mut self, missing: u64, state: State) -> Recorded {
         if self.trimmed || missing > MAX_BACKFILL {
             return Recorded::TooOld;
@@ -207,8 +208,8 @@ impl AckVectorState {
         self.drop_oldest(self.packets.saturating_sub(kept));
     }
 
-    /// Collects up to `most` cells from packet `ack` on into `cells`, newest first. Returns true if no cells
-    /// remain.
+    /// Fills `cells` with at most `most` Ack Vector cells, newest first, beginning with packet `ack`. Returns
+    /// true if they reach the oldest recorded packet.
     pub(crate) fn cells_from(&self, ack: Seq, most: usize, cells: &mut Vec<u8>) -> bool {
         cells.clear();
         let Ok(mut skip) = u64::try_from(self.newest.diff(ack)) else { return false };

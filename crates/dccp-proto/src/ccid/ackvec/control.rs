@@ -11,8 +11,8 @@ use dccp_cc::{
 use mpdccp_units::Time;
 
 /// Congestion state of a path, without sequence numbers. It is owned by one sending half, or shared by
-/// several connections between the same two hosts. Connections that share it send together as much as a
-/// single connection.
+/// several connections between the same two hosts. All connections that share it together send as much as a
+/// single connection would.
 ///
 /// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to one
 /// half at a time.
@@ -125,7 +125,7 @@ impl Control {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
 
-    /// Returns the number of data packets sent so far by all sharers.
+    /// Returns the number of data packets sent so far by all connections that share the control.
     pub fn sent(&self) -> u64 {
         self.sent
     }

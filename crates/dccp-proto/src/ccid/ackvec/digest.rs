@@ -14,7 +14,8 @@ use mpdccp_units::{Duration, Time};
 /// The effect of one acknowledgement, or of one expiry of the reordering timer.
 #[derive(Debug, Default)]
 struct Digest {
-    /// Amount outstanding before the acknowledgement: under the whole control, and on this connection.
+    /// Amount outstanding before the acknowledgement, of all connections that share the control, and of this
+    /// connection alone (`own_before`).
     before: Amount,
     own_before: Amount,
     acked: Amount,

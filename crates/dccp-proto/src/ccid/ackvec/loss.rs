@@ -4,13 +4,13 @@ use mpdccp_units::{Duration, Time};
 /// Number of later packets that must arrive before a missing packet counts as lost (NUMDUPACK,
 /// RFC 4341 section 5).
 const NUM_DUP_ACK: usize = 3;
-/// Minimum reordering window of the adaptive rule, as a fraction of the minimum round-trip time
+/// The minimum reordering window of the adaptive rule is the minimum round-trip time divided by this number
 /// (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
 /// Reordering window as a multiple of the remembered lateness, in quarters: 5/4.
 const MARGIN_QUARTERS: u32 = 5;
-/// Decay of the remembered lateness. At the end of a round, the lateness loses this fraction, unless less
-/// time than the lateness itself has passed since the last decay.
+/// The remembered lateness decays: at the end of a round, it loses 1/`FORGET_PART`, but only if the last
+/// decay was at least as long ago as the lateness is long.
 const FORGET_PART: u32 = 32;
 /// Reordering is considered over after this many rounds that have genuine losses but no late packets
 /// (RFC 8985 section 6.2.4 uses 16).
@@ -111,8 +111,8 @@ impl LossDetector {
     }
 
     /// A data packet sent at `sent_at` was acknowledged at `now`, when a packet sent later had already been
-    /// acknowledged. It may already have been declared lost. Returns its extra delay compared with the newest
-    /// packet.
+    /// acknowledged. The late packet may already have been declared lost. Returns its extra delay compared
+    /// with the newest packet.
     pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) -> Option<Duration> {
         self.reordered = true;
         self.true_rounds = 0;

@@ -10,7 +10,7 @@ const MAX_SENT: usize = 1024;
 /// After this many consecutive incomplete acknowledgements, the omitted state is dropped, because it would
 /// not fit into the next one either.
 const MAX_PARTIAL: u32 = 3;
-/// The state of the newest packets is kept: as many as this multiple of the packets' recent lateness.
+/// The state of the newest `LATE_ROOM` × `late` packets is kept, even if the peer knows it.
 const LATE_ROOM: u64 = 2;
 /// `late` decays: each step subtracts `late` divided by this number, rounded up.
 const LATE_FADES: u64 = 32;
@@ -35,9 +35,9 @@ pub(crate) struct AckVectorReport {
     sent: VecDeque<SentAck>,
     partial: u32,
     cells: Vec<u8>,
-    /// Recent maximum distance of late packets behind the newest. The value decays. The state of this many
-    /// packets is kept even if the peer knows it, because otherwise the arrival of a late packet could not be
-    /// reported.
+    /// How many numbers a late packet was behind the newest: the recent maximum, which decays. It determines
+    /// how much state is kept ([`LATE_ROOM`]), because the arrival of a late packet can only be reported
+    /// while its state is kept.
     late: u64,
     /// Newest packet when `late` last decayed.
     faded: Seq,

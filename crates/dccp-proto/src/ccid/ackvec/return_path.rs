@@ -5,7 +5,7 @@
 
 use mpdccp_units::{Duration, Time};
 
-/// Half of the time for which a minimum counts, which in total equals BBR's RTpropFilterLen
+/// Half of the time for which a minimum counts. The whole time equals BBR's RTpropFilterLen
 /// (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.1.2.2).
 const SPAN: Duration = Duration::from_secs(5);
 /// Unit of Timestamps (RFC 4340 section 13.1).

@@ -25,8 +25,8 @@ const MAX_FATES: usize = 1 << 16;
 
 /// Initial window of RFC 6928, in packets. A window is worth remembering only if it is far above this.
 const INITIAL_WINDOW: u64 = 10;
-/// A path counts as application-limited if data is waiting but the scheduler gives the path none for this
-/// fraction of its round trip. The path's measured rate is then only the rate of the data it was given.
+/// A path counts as application-limited if data is waiting but the scheduler gives the path none for
+/// 1/`HELD_BACK` of its round trip. The path's measured rate is then only the rate of the data it was given.
 const HELD_BACK: u32 = 4;
 
 /// Sending half of the CCIDs that use Ack Vectors. It keeps the history of packets in flight, detects losses,
@@ -43,7 +43,7 @@ pub struct AckVecSender {
     pub(super) resting: Option<Box<TxView>>,
     /// Whether to follow RFC 4341 in everything but the controller (CCID 2): see [`AckVectors`].
     pub(super) strict: bool,
-    /// Whether this is the draft variant of CCID 5, which keeps the draft's acknowledgement rules.
+    /// Whether this is a draft variant, which keeps the BBR draft's acknowledgement rules.
     pub(super) draft: bool,
     /// Draft variant only: the time since which the window has had room but there was nothing to send.
     quiet_since: Option<Time>,
@@ -91,7 +91,7 @@ impl AckVecSender {
     /// Creates a half for any controller. With `strict`, the half follows RFC 4341 in everything but the
     /// controller: it takes one RTT sample per window, and lost acknowledgements determine the Ack Ratio.
     pub(crate) fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
-        // The draft and strict RFC 4341 use only TCP's traditional loss detection.
+        // Draft variants use only TCP's traditional loss detection, as RFC 4341 describes it.
         let rule = if cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
         let mut rtt = RttEstimator::default();
         if let Some(sample) = cfg.handshake_rtt {
@@ -147,8 +147,8 @@ impl AckVecSender {
     fn check_idle(&mut self, now: Time) {
         let control = &mut self.control;
         let Some(last) = control.last_sent else { return };
-        // RFC 4341 section 5.1: a sender is idle if it has sent no data for longer than a timeout or, unless
-        // `strict`, if the application has had no data. In both cases, nothing may be in flight.
+        // RFC 4341 section 5.1: a sender is idle if nothing is in flight and it has sent no data for longer
+        // than a timeout. Without `strict`, it is already idle if the application has no data.
         let idle =
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {
@@ -165,9 +165,9 @@ impl AckVecSender {
         }
     }
 
-    /// Returns when to ask the peer for an acknowledgement because none has arrived for long. Until something
-    /// has been delivered, do not ask: the path may drop ECN-capable packets but not Syncs, which only
-    /// timeouts reveal.
+    /// Returns when to ask the peer for an acknowledgement because none has arrived for long. Returns `None`
+    /// before the first delivery: the path may drop ECN-capable packets but not Syncs, and only timeouts
+    /// reveal this.
     fn probe_due(&self) -> Option<Time> {
         self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft && self.delivered.packets > 0)
     }

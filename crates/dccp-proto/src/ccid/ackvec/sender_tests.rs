@@ -473,7 +473,7 @@ fn a_spurious_timeout_is_undone() {
 }
 
 /// The packets of the first timeout are really lost, so the reduction stands even if the packet of the second
-/// one is only late.
+/// timeout is only late.
 #[test]
 fn a_late_packet_does_not_undo_an_earlier_timeout() {
     let mut rig = Rig::new(false);

@@ -2,13 +2,13 @@ use mpdccp_units::{Duration, Time};
 
 /// Determines whether this path, rather than the application, has recently limited sending.
 ///
-/// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First,
-/// this can be wrong, because another path may have taken the packets that this path's gate did not admit. A
-/// path is therefore not application-limited for a round after its window was full or a packet found its gate
-/// closed. However, pacing also makes the second packet of a small burst wait, so a closed gate counts only
-/// if the path sends at least half of its pacing rate, or if packets waited for at least half of the time.
-/// The second condition is needed for a driver that wakes late and therefore sends less. In the draft
-/// variant, a closed gate counts only if a packet took another path.
+/// The session calls a path application-limited when the session's queue is empty. With the scheduler
+/// Cheapest Pipe First, this can be wrong, because another path may have taken the packets that this path's
+/// gate did not admit. A path is therefore not application-limited for a round after its window was full or a
+/// packet found its gate closed. However, pacing also makes the second packet of a small burst wait, so a
+/// closed gate counts only if the path sends at least half of its pacing rate, or if packets waited for at
+/// least half of the time. The second condition is needed for a driver that wakes late and therefore sends
+/// less. In the draft variant, a closed gate counts only if a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     full_at: Option<Time>,
@@ -30,7 +30,7 @@ impl Usage {
         self.full_at = Some(now);
     }
 
-    /// A packet was blocked. It is waiting, or if `elsewhere` it was sent on another path.
+    /// A packet was blocked. If `elsewhere`, it was sent on another path. Otherwise it is waiting.
     pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
         self.blocked_at = Some(now);
         if elsewhere {

@@ -99,7 +99,7 @@ impl TfrcReceiver {
     fn receive_rate(&self, now: Time) -> (f64, f64) {
         let rtt = self.rtt();
         let long_ago = self.marks.iter().rev().find(|(at, _)| now.since(*at) >= rtt);
-        // RFC 5348 section 6.3: the first report says zero.
+        // RFC 5348 section 6.3: the first report has a receive rate of zero.
         let Some((at, then)) = long_ago.or(self.marks.front()) else { return (0.0, 0.0) };
         let time = now.since(*at).max(rtt).as_secs_f64();
         let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / time;

@@ -15,7 +15,7 @@ const HEADERS: u32 = 60;
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Minimum time between data packets of CCID 4 (RFC 5622 section 5).
 const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
-/// Time at the current rate that a burst may last.
+/// Largest burst, as time at the current rate.
 const QUANTUM: Duration = Duration::from_millis(1);
 /// Number of loss intervals remembered: those in the average, and as many older ones for discounting.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
@@ -167,8 +167,8 @@ impl TfrcSenderHalf {
             known.push(Known { first, counter, interval: LossInterval { data, ..*interval } });
             next = first;
         }
-        // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). However, an interval
-        // without losses is the receiver's first one, so if there is one, drop older intervals.
+        // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without
+        // losses is the receiver's first one, so if it is reported, drop older intervals.
         if told.intervals.last().is_some_and(|interval| interval.lossy > 0) {
             known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
         }
@@ -348,8 +348,8 @@ impl SenderHalf for TfrcSenderHalf {
         &self.rtt
     }
 
-    /// Returns the complete state. TFRC has no window, so `cwnd` is the rate times the round-trip time. As
-    /// for lost packets, only the number of loss events is known.
+    /// Returns the complete state. TFRC has no window, so `cwnd` is the rate times the round-trip time.
+    /// `lost` counts one packet for each loss event, because reports do not say how many packets were lost.
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);

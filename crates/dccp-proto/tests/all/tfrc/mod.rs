@@ -26,7 +26,7 @@ fn link(mbps: f64, delay: Duration, kind: QueueKind, packets: u64) -> LinkConfig
     }
 }
 
-/// Returns derivative random drop, the queue of the published experiments.
+/// Returns the queue of the published CCID 3 experiments: derivative random drop (DRD).
 fn drd() -> QueueKind {
     QueueKind::Drd(DrdConfig { min: 60, max: 125 })
 }
