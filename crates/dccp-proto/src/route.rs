@@ -44,7 +44,7 @@ impl Sink for Outbox {
 pub enum Gate {
     /// Yes: up to `burst` bytes of IP packets, and in any case at least one packet.
     Open {
-        /// Bytes.
+        /// Largest burst in bytes.
         burst: u32,
     },
     /// Not before this time, for this reason.

@@ -156,7 +156,7 @@ pub(super) struct Competitors {
     /// Whether the CUBIC window is below the model's window and limits sending.
     rules: bool,
     until: Time,
-    /// Whether a loss occurred since the last reduction.
+    /// Whether a packet sent since the last reduction was marked, or was lost in a long round trip.
     hit: bool,
     /// Time of the last reduction.
     reduced_at: Time,

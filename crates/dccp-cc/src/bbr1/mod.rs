@@ -229,7 +229,7 @@ impl Controller for Bbr1 {
         if ev.rtt.is_some() {
             self.path.jitter.on_returning(ev.returning);
         }
-        // Only queues of the forward path matter for the model.
+        // Only queues of the forward path matter for the model, so exclude the return path's queue.
         let ev = &AckEvent { rtt: ev.forward_rtt(), ..*ev };
         self.update_model_and_state(ev);
         if (self.tuning.linux || self.tuning.allow_for_jitter) && ev.rate.is_some() {

@@ -22,7 +22,7 @@ impl Bbr1 {
         self.cwnd_gain = HIGH_GAIN;
     }
 
-    /// Implements BBREnterProbeBW (section 4.3.4.3).
+    /// Implements BBREnterProbeBW (section 4.3.4.3): ProbeBW starts in a random phase of its cycle.
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
         // As in the draft, never start in the 3/4 phase. After CapacityDrain, do not start in the 5/4 phase
         // either.
@@ -63,7 +63,8 @@ impl Bbr1 {
         }
     }
 
-    /// Implements BBRCheckCyclePhase and BBRIsNextCyclePhase (section 4.3.4.3).
+    /// Implements BBRCheckCyclePhase and BBRIsNextCyclePhase (section 4.3.4.3): starts the next phase of
+    /// ProbeBW when it is due.
     pub(super) fn check_cycle_phase(&mut self, ev: &AckEvent<'_>) {
         if self.state != State::ProbeBw {
             return;
@@ -168,7 +169,8 @@ impl Bbr1 {
         self.overfull |= inflight as f64 > HIGH_GAIN * bdp && inflight + self.units.packet() > self.cwnd;
     }
 
-    /// Implements BBRCheckDrain (section 4.3.3).
+    /// Implements BBRCheckDrain (section 4.3.3): enters Drain when the pipe is full, and ProbeBW when the
+    /// queue is gone.
     pub(super) fn check_drain(&mut self, now: Time, inflight: u64) {
         if self.state == State::Startup && self.filled_pipe {
             self.state = State::Drain;
@@ -237,7 +239,8 @@ impl Bbr1 {
         }
     }
 
-    /// Implements BBRHandleProbeRTT (section 4.3.5).
+    /// Implements BBRHandleProbeRTT (section 4.3.5): measures RTprop, and ends ProbeRTT after its minimum
+    /// duration.
     fn handle_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         let inflight = self.units.of(ev.inflight);
         let low = inflight <= self.probe_rtt_cwnd();

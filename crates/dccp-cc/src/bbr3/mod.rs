@@ -124,7 +124,8 @@ impl Controller for Bbr3 {
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
-        // Tuned variant: only queues of the forward path matter for the model.
+        // Tuned variant: only queues of the forward path matter for the model, so exclude the return path's
+        // queue.
         let ev = &AckEvent { rtt: if self.tuned { ev.forward_rtt() } else { ev.rtt }, ..*ev };
         self.delivered = ev.delivered.packets;
         self.signals.events += u32::from(ev.lost.packets > 0);
@@ -157,7 +158,7 @@ impl Controller for Bbr3 {
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {
-        // HandleSpuriousLossDetection (section 5.5.11.2).
+        // HandleSpuriousLossDetection (section 5.5.11.2): restore the state from before the losses.
         self.recovering = false;
         self.restore_cwnd();
         self.signals.congestion = false;

@@ -122,7 +122,7 @@ impl Bbr3 {
         self.signals.congestion = true;
     }
 
-    /// Implements SaveStateUponLoss.
+    /// Implements SaveStateUponLoss: saves the state to restore if the losses prove spurious.
     pub(super) fn save_state_upon_loss(&mut self) {
         self.save_cwnd();
         self.undo = Undo {
@@ -134,7 +134,8 @@ impl Bbr3 {
         };
     }
 
-    /// Implements HandleInflightTooHigh (section 5.5.10.2).
+    /// Implements HandleInflightTooHigh (section 5.5.10.2): sets `inflight_longterm`, and ends a running
+    /// probe.
     pub(super) fn inflight_too_high(&mut self, now: Time, inflight: u64, app_limited: bool) {
         self.probe.too_high = true;
         self.probe.sampling = false;

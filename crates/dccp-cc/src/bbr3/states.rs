@@ -43,7 +43,7 @@ impl State {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 
-    /// Implements IsProbingBW.
+    /// Implements IsProbingBW: returns whether this state searches for more bandwidth.
     pub(super) fn probing_bw(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
     }

@@ -22,7 +22,7 @@ const RENO_ROUNDS: u64 = 63;
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 
 impl Bbr3 {
-    /// Implements CheckFullBWReached.
+    /// Implements CheckFullBWReached: detects that bandwidth no longer grows.
     pub(super) fn check_full_bw(&mut self, bw: f64, app_limited: bool) {
         let f = &mut self.full_bw;
         if f.now || !self.rounds.start || app_limited {
@@ -38,7 +38,7 @@ impl Bbr3 {
         f.reached |= f.now;
     }
 
-    /// Implements CheckStartupDone.
+    /// Implements CheckStartupDone: enters Drain when the pipe is full or too many packets are lost.
     pub(super) fn check_startup_done(&mut self, rs: &RateSample) {
         if self.state != State::Startup {
             return;
@@ -66,7 +66,7 @@ impl Bbr3 {
         lost.saturating_add(self.signals.marked) as f64 > bound
     }
 
-    /// Implements CheckDrainDone.
+    /// Implements CheckDrainDone: enters ProbeBW when the queue is gone.
     pub(super) fn check_drain_done(&mut self, now: Time, inflight: u64) {
         if self.state == State::Drain
             && (inflight <= self.inflight(1.0) || self.rounds.count > self.drain_start_round + DRAIN_ROUNDS)
@@ -78,7 +78,7 @@ impl Bbr3 {
     pub(super) fn start_down(&mut self, now: Time) {
         self.signals.reset();
         self.probe.acked_per_inc = u64::MAX;
-        // PickProbeWait.
+        // PickProbeWait: choose a random time until the next probe.
         self.rounds.since_probe_up = self.random() >> 63;
         self.probe.wait = Duration::from_secs(2) + Duration::from_nanos(self.random() % 1_000_000_000);
         self.probe.stamp = now;
@@ -105,7 +105,7 @@ impl Bbr3 {
         self.raise_slope();
     }
 
-    /// Implements UpdateProbeBWCyclePhase.
+    /// Implements UpdateProbeBWCyclePhase: starts the next phase of ProbeBW when it is due.
     pub(super) fn update_probe_bw(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
         if !self.full_bw.reached || self.adapt_long_term(ev, rs, app_limited) || !self.state.in_probe_bw() {
             return;
@@ -114,7 +114,7 @@ impl Bbr3 {
         let state = self.state;
         match state {
             State::Down | State::Cruise if self.time_to_probe(ev.now) => self.start_refill(),
-            // IsTimeToCruise.
+            // IsTimeToCruise: the queue is gone, and there is headroom for other flows.
             State::Down
                 if inflight <= self.inflight_with_headroom()
                     && inflight
@@ -134,14 +134,14 @@ impl Bbr3 {
         }
     }
 
-    /// Implements IsTimeToProbeBW.
+    /// Implements IsTimeToProbeBW: returns whether the next probe is due.
     fn time_to_probe(&self, now: Time) -> bool {
         let reno = (self.target_inflight() / self.mtu()).min(RENO_ROUNDS);
         let paid = !self.tuned || self.probe.unpaid <= 0.0;
         now > self.probe.stamp + self.probe.wait || self.rounds.since_probe_up >= reno && paid
     }
 
-    /// Implements IsTimeToGoDown.
+    /// Implements IsTimeToGoDown: returns whether the probe should end.
     fn time_to_go_down(&mut self, inflight: u64, bw: f64) -> bool {
         if self.probe.too_high && inflight >= self.inflight_longterm {
             self.probe.precautionary = true;
@@ -206,7 +206,7 @@ impl Bbr3 {
         false
     }
 
-    /// Implements CheckProbeRTT. The caller has already run `UpdateMinRTT`.
+    /// Implements CheckProbeRTT: enters ProbeRTT when it is due. The caller has already run `UpdateMinRTT`.
     pub(super) fn check_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
             self.save_cwnd();
@@ -242,7 +242,7 @@ impl Bbr3 {
         }
     }
 
-    /// Implements CheckProbeRTTDone and ExitProbeRTT.
+    /// Implements CheckProbeRTTDone and ExitProbeRTT: leaves ProbeRTT after its minimum duration.
     pub(super) fn check_probe_rtt_done(&mut self, now: Time) {
         if self.probe_rtt.done.is_none_or(|done| now <= done) {
             return;

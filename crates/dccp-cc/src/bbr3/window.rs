@@ -65,12 +65,12 @@ impl Bbr3 {
         self.min_rtt.value.is_some_and(|rtt| rtt < LAN)
     }
 
-    /// Implements BDPMultiple, for the bounded bandwidth.
+    /// Implements BDPMultiple: the BDP times `gain`, for the bandwidth in use.
     pub(super) fn bdp(&self, gain: f64) -> u64 {
         self.bdp_of(self.bw, gain)
     }
 
-    /// Implements BDPMultiple, for max_bw.
+    /// Implements BDPMultiple: the BDP times `gain`, for max_bw.
     pub(super) fn max_bdp(&self, gain: f64) -> u64 {
         self.bdp_of(self.max_bw.get(), gain)
     }
@@ -132,7 +132,7 @@ impl Bbr3 {
         MIN_PIPE_CWND * self.mtu()
     }
 
-    /// Implements ProbeRTTCwnd.
+    /// Implements ProbeRTTCwnd: the window of ProbeRTT.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         self.bdp(State::ProbeRtt.gains().1).max(self.min_pipe_cwnd())
     }
@@ -151,7 +151,7 @@ impl Bbr3 {
         if self.state == State::ProbeRtt {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
         }
-        // BoundCwndForModel.
+        // BoundCwndForModel: the long-term and short-term models limit the window.
         let cap = match self.state {
             State::Down | State::Refill | State::Up => self.inflight_longterm,
             State::Cruise | State::ProbeRtt => self.inflight_with_headroom(),
@@ -160,7 +160,7 @@ impl Bbr3 {
         self.cwnd = self.cwnd.min(cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd()));
     }
 
-    /// Implements SaveCwnd.
+    /// Implements SaveCwnd: saves the window to restore after recovery or ProbeRTT.
     pub(super) fn save_cwnd(&mut self) {
         let recovering = self.recovering || self.signals.congestion || self.state == State::ProbeRtt;
         self.prior_cwnd = if recovering { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };

@@ -32,7 +32,7 @@ struct Course {
     rtts: (f64, u32),
     /// Mean RTT of the previous bin.
     last: Option<f64>,
-    /// Square of the typical change.
+    /// Square of the typical change of the RTT from one bin to the next.
     usual: f64,
     /// Mean change, in units of the typical change.
     trend: f64,

@@ -21,9 +21,9 @@ fn close(got: f64, wanted: f64) {
 /// A literal implementation of RFC 5348 sections 5.4 and 5.5, which keeps its factors from one loss event to
 /// the next. The tests compare `discount_factors` with it.
 struct Literal {
-    /// I_0 to I_n.
+    /// Interval lengths I_0 to I_n.
     i: Vec<f64>,
-    /// DF_0 to DF_n.
+    /// Discount factors DF_0 to DF_n.
     df: Vec<f64>,
     general: f64,
 }

@@ -60,15 +60,15 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub struct TfrcSender {
     cfg: TfrcConfig,
-    /// X. `None` while no round-trip time is known, in which case the rate is one segment per second.
+    /// The allowed rate X. `None` while no round-trip time is known; the rate is then one segment per second.
     x: Option<f64>,
     /// Rate from the equation. It is infinite without losses.
     x_bps: f64,
     p: f64,
-    /// R, seconds.
+    /// Smoothed round-trip time R, seconds.
     rtt: Option<f64>,
     newest_rtt: f64,
-    /// R_sqmean.
+    /// Mean of the square root of the round-trip time (R_sqmean).
     root_mean: f64,
     heard: bool,
     received: ReceiveRates,

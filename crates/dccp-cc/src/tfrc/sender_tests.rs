@@ -363,7 +363,7 @@ proptest! {
                 }
                 Step::Wait(ms) => now += Duration::from_millis(ms),
             }
-            // RFC 5348 section 4.3: s / t_mbi.
+            // RFC 5348 section 4.3: the minimum rate is s / t_mbi, one packet per 64 seconds.
             let rate = sender.rate();
             prop_assert!(rate.is_finite() && rate >= sender.size.payload() / 64.0 * (1.0 - 1e-9), "{}", rate);
             prop_assert!((0.0..=1.0).contains(&sender.loss_event_rate()));

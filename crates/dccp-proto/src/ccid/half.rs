@@ -335,8 +335,8 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will be sent as
     /// packet `seq` with Acknowledgement Number `ack`. `room` is the limit for option bytes.
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
-    /// `feedback` is the peer's report of which of our packets it received, by Acknowledgement Number or Ack
-    /// Vector.
+    /// The peer reported in `feedback` which of our packets it received, by Acknowledgement Number or Ack
+    /// Vector. The feedback that these packets carried need not be repeated.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The Ack Ratio requested by the peer.
     fn on_ack_ratio(&mut self, ratio: u16);

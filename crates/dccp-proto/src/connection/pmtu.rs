@@ -70,7 +70,7 @@ pub(super) struct Pmtu {
     mtu: u16,
     /// Upper limit of the search, which is the largest hint so far.
     max: u16,
-    /// The newest hint.
+    /// The newest MTU hint from the system or the owner.
     hint: u16,
     /// The smallest size that has failed, or the maximum plus one if none has failed.
     too_big: u16,
@@ -297,7 +297,7 @@ impl Pmtu {
 
     /// Call this when an acknowledgement arrives. `delivered` is the amount of data delivered so far. If the
     /// small packet arrived but none of the data sent before it did, the size of the data packets may be to
-    /// blame. This shows long before the data counts as lost.
+    /// blame. This test gives a result long before the data counts as lost.
     pub(super) fn on_answer(&mut self, now: Time, ack: Seq, delivered: Amount) {
         let answered = self.small.take_if(|(seq, _)| !ack.before(*seq));
         if answered.is_some_and(|(_, before)| before == delivered) {

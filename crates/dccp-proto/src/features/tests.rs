@@ -106,7 +106,7 @@ fn simultaneous_negotiation_agrees() {
 
 #[test]
 fn options_look_as_in_the_rfc() {
-    // RFC 4340 section 6.5, byte encodings.
+    // RFC 4340 section 6.5: byte encodings of the examples.
     let mut n = one(CLIENT, CCID, Side::Local, &[2, 3]);
     n.change(CCID, Side::Local, &[2, 3], false);
     assert_eq!(written(&mut n, Moment::Request, 1), [32, 5, 1, 2, 3]);

@@ -15,8 +15,8 @@ fn reason(net: &Net, side: usize) -> CloseReason {
     }
 }
 
-/// The closing end, and whether it asks the peer to enter TIMEWAIT; then the types of the packets that client
-/// and server send, and the end that enters TIMEWAIT.
+/// Each case has the closing end, whether this end asks the peer to enter TIMEWAIT, the types of the packets
+/// that client and server send, and the end that enters TIMEWAIT.
 #[allow(clippy::type_complexity)]
 const VARIANTS: [(usize, bool, &[PacketType], &[PacketType], usize); 3] = [
     (CLIENT, false, &[Close], &[Reset], CLIENT),

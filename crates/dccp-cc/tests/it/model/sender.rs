@@ -179,7 +179,7 @@ impl Sender {
             self.backoff = 0;
             self.rto_from = now;
         }
-        // A TCP would have repaired its losses by now.
+        // By now, a TCP would have retransmitted what was lost.
         if !congestion && ack.seqs.iter().any(|s| *s >= self.recovery_until) {
             self.cc.on_repaired(now);
         }

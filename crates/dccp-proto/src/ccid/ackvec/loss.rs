@@ -7,10 +7,10 @@ const NUM_DUP_ACK: usize = 3;
 /// The minimum reordering window of the adaptive rule is the minimum round-trip time divided by this number
 /// (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
-/// Reordering window as a multiple of the remembered lateness, in quarters: 5/4.
+/// The reordering window is at least this many quarters of the remembered lateness.
 const MARGIN_QUARTERS: u32 = 5;
-/// The remembered lateness decays: at the end of a round, it loses 1/`FORGET_PART`, but only if the last
-/// decay was at least as long ago as the lateness is long.
+/// At the end of a round, the remembered lateness loses 1/`FORGET_PART`. If rounds are shorter than the
+/// lateness, it decays at most once in a time equal to the lateness.
 const FORGET_PART: u32 = 32;
 /// Reordering is considered over after this many rounds that have genuine losses but no late packets
 /// (RFC 8985 section 6.2.4 uses 16).

@@ -23,8 +23,8 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Number of packets sent, beginning with a packet, until the acknowledgement of that packet arrived: the
-    /// recent maximum, which decays.
+    /// For a packet, the number of packets sent until its acknowledgement arrived, including itself. This is
+    /// the recent maximum, and it decays.
     reach: u64,
     /// Packets acknowledged since the last request to trim the peer's state.
     since_trim: u64,

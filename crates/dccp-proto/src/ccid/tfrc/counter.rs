@@ -12,9 +12,9 @@ const MOST: u64 = 5;
 /// The sender's side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counter {
-    /// last_WC, unwrapped.
+    /// The counter (last_WC), unwrapped.
     value: u64,
-    /// last_WC_time; `None` before the first packet.
+    /// Time at which the counter last changed (last_WC_time), or `None` before the first packet.
     since: Option<Time>,
 }
 

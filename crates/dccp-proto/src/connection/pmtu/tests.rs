@@ -114,7 +114,8 @@ fn a_black_hole_is_found_and_the_size_that_passes() {
     }
 }
 
-/// RFC 8899 section 5.2: a path may carry less than the base size. A hint makes the search exact.
+/// RFC 8899 section 5.2: a path may carry less than the base size. With a hint, the search finds the exact
+/// size.
 #[test]
 fn a_path_that_carries_less_than_the_base_size_is_used() {
     for (carries, alive) in [(576, true), (576, false), (1000, true), (1000, false)] {
