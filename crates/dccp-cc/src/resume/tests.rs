@@ -480,7 +480,7 @@ fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, f64, u64) {
 
 #[test]
 fn a_wrong_memory_costs_others_little() {
-    println!("CUBIC flow on 10 Mbit/s, 5 s after a new flow starts: Mbit/s, p95 ms, packets lost");
+    println!("CUBIC flow on 10 Mbit/s, in the 5 s after a new flow starts: Mbit/s, p95 ms, packets lost");
     for ccid in CCIDS {
         let fresh = bystander(ccid, None);
         let wrong = bystander(ccid, Some(memory(100.0, 100.0)));
