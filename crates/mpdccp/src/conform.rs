@@ -18,12 +18,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp conform --target 127.0.0.1:6511                           over UDP
   mpdccp conform --target 192.0.2.1:5001 --raw --lacks multipath   as IP protocol 33, as root
   mpdccp conform --target 127.0.0.1:6511 --only close --verbose
-The target runs the service of docs/conformance.md.";
+The target must run the test service described in docs/conformance.md.";
 
 /// The flags.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The implementation to test: its UDP port, or its DCCP port with --raw.
+    /// Address of the implementation to test. PORT is its UDP port or, with --raw, its DCCP port.
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "list")]
     target: Option<String>,
     /// Send IP protocol 33 instead of UDP (RFC 6773). Needs CAP_NET_RAW.

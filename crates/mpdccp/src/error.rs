@@ -10,14 +10,14 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    /// Creates an error for wrong input or a missing prerequisite, which the caller can fix. The exit code is
+    /// Creates an error for wrong input or a missing prerequisite, which the user can fix. The exit code is
     /// 2.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error { message: message.into(), code: ExitCode::from(2) }
     }
 
-    /// Creates an error for a missing prerequisite. If it may appear later (`absent`), the exit code is 1: a
-    /// service manager should try again.
+    /// Creates an error for a missing prerequisite. `absent` means that the prerequisite may appear later.
+    /// The exit code is then 1, so that a service manager tries again; otherwise it is 2.
     pub(crate) fn missing(absent: bool, message: impl Into<String>) -> Error {
         if absent { Error::runtime(message) } else { Error::usage(message) }
     }

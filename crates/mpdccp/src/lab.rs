@@ -21,7 +21,7 @@ mod reproduce;
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of scenario files):
   mpdccp lab list
-  mpdccp lab run paper/multipath-udp --only ccid5 --runs 5    on namespaces, as root
+  mpdccp lab run paper/multipath-udp --only ccid5 --runs 5    in network namespaces, as root
   mpdccp lab run paper/single-path --backend sim              in virtual time
   mpdccp lab run my.toml --backend sim --out results
   mpdccp lab reproduce paper --backend sim                    every experiment of the CCID5 paper
@@ -32,7 +32,8 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
-    /// List the built-in scenarios, with their variants and cells.
+    /// List the built-in scenarios, with their variants (such as congestion controls) and cells (network
+    /// conditions).
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
@@ -45,7 +46,8 @@ pub(crate) enum Lab {
     Judge(judge::Args),
     /// Run packetdrill scripts against the simulator's model of TCP.
     Packetdrill(packetdrill::Args),
-    /// Compare two result directories, for example one from the simulator and one from namespaces.
+    /// Compare two result directories, for example one from the simulator and one from network
+    /// namespaces.
     Compare(Compare),
     /// The init process of the kernel started by the uml backend.
     #[command(hide = true)]
@@ -74,7 +76,8 @@ pub(crate) struct Sweep {
     /// Output CSV file; finished runs are stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Run in this cell (repeatable), or in every cell with `all`. Default: the headline cell.
+    /// Run in this cell, which is a set of network conditions (repeatable), or in every cell with `all`.
+    /// Default: the scenario's `headline` cell.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
     /// Run only this variant (repeatable).
@@ -106,7 +109,8 @@ pub(crate) struct Run {
     /// Run only this variant (repeatable).
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
-    /// Run in this cell (repeatable), or in every cell with `all`. Default: the headline cell.
+    /// Run in this cell, which is a set of network conditions (repeatable), or in every cell with `all`.
+    /// Default: the scenario's `headline` cell.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
     /// Number of runs of each variant in each cell. Default: the number in the scenario.

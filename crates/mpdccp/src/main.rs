@@ -40,7 +40,7 @@ const EXAMPLES: &str = "Examples (this program was built without the lab):
   mpdccp perf -c 127.0.0.1 -t 5                      measure a path: the client, for 5 s";
 #[cfg(feature = "lab")]
 const EXAMPLES: &str = "Examples:
-  mpdccp demo                                        two bonded lines in a minute; as root
+  mpdccp demo                                        bond two emulated lines, as root (a minute)
   mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
   mpdccp lab run paper/single-path --backend sim     an experiment in virtual time
   mpdccp perf -s                                     measure a path: the server

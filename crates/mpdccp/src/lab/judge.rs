@@ -10,14 +10,14 @@ use super::machine::Where;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Number of points to draw.
+    /// Number of points to draw. A point is a randomly drawn link with traffic.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     draws: u64,
     /// Seed of the random points. Use a number during development, and `release`, which is a hash of the
     /// congestion controls' sources, for published results.
     #[arg(long, default_value = "1", value_parser = seed)]
     seed: u64,
-    /// Judge this point only.
+    /// Judge only the point with this number.
     #[arg(long, value_name = "N")]
     point: Option<u64>,
     /// Judge only the points of this class, such as `policed`. `--draws` still counts the points of all
@@ -33,15 +33,16 @@ pub(crate) struct Args {
     /// Output directory for judge.json and judge.md.
     #[arg(long, default_value = "lab-out/judge", value_name = "DIR")]
     out: PathBuf,
-    /// Directory that stores the results of the references, so that later judgements can reuse them.
+    /// Directory that stores the results of the reference flows (TCP), so that later judgements can reuse
+    /// them.
     #[arg(long, default_value = "lab-out/judge-references", value_name = "DIR")]
     references: PathBuf,
     /// Compare with this output directory, which another build wrote for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Also run each point of up to 200 Mbit/s five times with the kernel, so that the references and the
-    /// competing flows use the kernel's TCP, and compare the medians with the simulator's. Needs root. `uml`
-    /// runs Linux in virtual time, so the machine need not be idle.
+    /// Also run each point of up to 200 Mbit/s five times with the kernel's TCP, both for the reference flows
+    /// and for the competing flows, and compare the medians with the simulator's. Needs root. `uml` runs
+    /// Linux in virtual time, so the machine need not be idle.
     #[arg(long, value_name = "BACKEND", num_args = 0..=1, require_equals = true, default_missing_value = "netns")]
     kernel: Option<Where>,
 }

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
-    /// Set a link property of docs/scenarios.md, such as 'burst = "15 kB"', for both directions (repeatable).
+    /// Set a link key of docs/scenarios.md, such as 'burst = "15 kB"', for both directions (repeatable).
     /// Overrides other options.
     #[arg(long = "key", value_name = "KEY=VALUE")]
     keys: Vec<String>,

@@ -83,7 +83,8 @@ pub(super) struct ClientFlags {
     /// Exclude the first seconds of the test from the results.
     #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
     pub(super) omit: Duration,
-    /// Use a path from this address in a multipath session (repeatable). Priority 0 to 15, default 3.
+    /// Use a path from the address LOCAL in a multipath session (repeatable). REMOTE is the server's address
+    /// for this path; default: that of -c. PRIO is the path's priority, 0 to 15; default: 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
     pub(super) paths: Vec<PathArg>,
     /// Whether the command line has `--path`.
@@ -124,8 +125,8 @@ pub(super) struct Common {
     /// 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
-    /// Congestion control for sending, and the preferred one for receiving: a number, or reno, cubic, bbr,
-    /// prague.
+    /// Congestion control for sending, and the preferred one for receiving: a CCID number, or reno, cubic,
+    /// bbr, prague.
     #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
     pub(super) ccid: u8,
     /// Variant of CCID 5 or 250: tuned, or exactly as its draft specifies.

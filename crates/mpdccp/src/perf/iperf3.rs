@@ -123,7 +123,8 @@ fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
 }
 
 impl Document {
-    /// Creates a document. `start` has what is known before the first connection.
+    /// Creates a document. `start` has the values that are known before the first
+    /// connection.
     pub(crate) fn new(start: Value) -> Document {
         Document {
             start,

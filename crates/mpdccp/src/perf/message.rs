@@ -1,5 +1,6 @@
-//! Format of a message: its number, the clock, the send time, then zeros. An echo also contains the time when
-//! the message arrived at the server. Receivers need only the number.
+//! Format of a message: its number, the ID of the sender's clock, the send time, then zeros or a part of a
+//! file (`--file`). An echo also contains the time when the message arrived at the server. Receivers need
+//! only the number.
 
 use mpdccp_units::{Duration, Time};
 
@@ -7,7 +8,7 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const MIN_LEN: usize = 4;
 /// Size of the largest message. No IP packet carries more.
 pub(crate) const MAX_LEN: usize = u16::MAX as usize;
-/// Combined size of the number, clock and send time.
+/// Combined size of the number, clock ID and send time.
 pub(crate) const STAMPED: usize = 16;
 
 /// Position of the arrival time in an echo.
@@ -18,8 +19,8 @@ const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;
 pub(crate) struct ClockId(u32);
 
 impl ClockId {
-    /// Returns this machine's clock, which changes at each boot; zero, which means no clock, if the system
-    /// has no boot ID.
+    /// Returns the ID of this machine's clock, which changes at each boot. If the system has no boot ID,
+    /// returns zero, which means that the clock is unknown.
     pub(crate) fn here() -> ClockId {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         // The boot ID is a UUID, so it begins with eight hexadecimal digits.

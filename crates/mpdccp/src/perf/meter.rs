@@ -16,8 +16,8 @@ pub(crate) struct Span {
     reverse: Transits,
 }
 
-/// Transit times of one direction. Each one includes the offset between the two clocks, but its excess over
-/// the smallest one does not.
+/// Transit times of one direction. Each transit time includes the offset between the two clocks. The offset
+/// cancels out when the smallest transit time is subtracted.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,

@@ -87,7 +87,8 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         });
     })
     .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
-    // Write the file only now: if this start fails, the file may be that of another server on this port.
+    // Write the PID file only now. If the server could not start because another server uses the port, the
+    // file may belong to that server.
     let _pidfile = pidfile.map(PidFile::new).transpose()?;
     if daemon::is_one() {
         daemon::started(logfile.as_deref())?;

@@ -128,8 +128,8 @@ pub(crate) fn listen(
     let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
-    // A client without a configured key may acknowledge packets that it did not receive. Skipping sequence
-    // numbers exposes such clients.
+    // A client without a configured key may acknowledge packets that it did not receive. To detect this, the
+    // server skips some sequence numbers, which no honest client acknowledges.
     session.connection.skip_numbers = keys.is_none_or(Keys::admit_all);
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,

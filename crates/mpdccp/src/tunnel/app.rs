@@ -29,7 +29,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum number of packets read from the interface per turn.
 const BUDGET: usize = 64;
-/// Clients that test their lines are given facts about this host. The facts are at most this old.
+/// Maximum age of the facts about this host (its clock, and whether it forwards packets) that a server gives
+/// to clients that run `tunnel doctor`.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Index of [`HostWatch`] among the descriptors.
 const HOST: u32 = 0;
@@ -52,7 +53,7 @@ pub(crate) struct TunnelApp {
     /// The callers waiting for answers to commands, by command number.
     replies: BTreeMap<u64, Sender<Answer>>,
     commands: u64,
-    /// When to update the facts about this host that clients are given.
+    /// When to update the facts about this host (see [`FACTS_EVERY`]).
     facts_at: Time,
     /// Whether the tunnel is still starting. Until it has started, failures are fatal.
     starting: bool,
@@ -62,7 +63,7 @@ pub(crate) struct TunnelApp {
 
 impl TunnelApp {
     /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is a handle of
-    /// the first shard's interface; only the other shards get it.
+    /// the interface; for the first shard, which creates the interface, it is `None`.
     pub(crate) fn new(
         core: &mut Core,
         cfg: Config,
@@ -74,8 +75,8 @@ impl TunnelApp {
         let now = core.clock.now();
         let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
-        // It takes at most two rounds until all shards have reported, so two rounds must be shorter than the
-        // watchdog's time limit.
+        // Each shard reports once per interval. It takes at most two intervals until all shards have
+        // reported, so two intervals must be shorter than the watchdog's time limit.
         let alive =
             sd_notify::watchdog_enabled(false, &mut patience).then(|| Duration::from_micros(patience / 4));
         let setup = Setup {

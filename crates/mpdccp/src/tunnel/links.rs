@@ -1,4 +1,5 @@
-//! Passes packets and messages between the shards of a server.
+//! Passes packets and messages between the shards of a server. A shard is a data thread that serves a part of
+//! the sessions.
 
 use mpdccp_tunnel::ShardMessage;
 

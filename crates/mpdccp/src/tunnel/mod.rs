@@ -125,14 +125,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         which: Which,
     },
-    /// Decrypt the records in a capture with the keys of a key log (`keylog` of the configuration).
+    /// Decrypt the tunnel's packets in a capture, with the keys of a key log (`keylog` of the configuration).
     Decrypt {
         /// The key log.
         #[arg(long)]
         keylog: PathBuf,
         /// A pcap file, from `capture` or tcpdump.
         input: PathBuf,
-        /// Output file: the same packets with the DCCP packets decrypted.
+        /// Output file: the same capture, with the decrypted DCCP packets.
         output: PathBuf,
     },
     /// Stop a running tunnel cleanly. If the tunnel was killed, lift the block that its kill switch left.
@@ -330,7 +330,9 @@ fn run(command: Command) -> Result<(), Error> {
                 Err(e) if which.config.is_some() || !control::running().is_empty() => return Err(e),
                 none => {
                     if default_route::lift_block() {
-                        eprintln!("no tunnel was running; lifted the block that its kill switch left");
+                        eprintln!(
+                            "no tunnel is running; lifted the block that the kill switch of a killed tunnel left"
+                        );
                         return Ok(());
                     }
                     none?
@@ -340,7 +342,7 @@ fn run(command: Command) -> Result<(), Error> {
             let since = Instant::now();
             while socket.exists() {
                 if since.elapsed() > DOWN_PATIENCE {
-                    return Err(Error::runtime("the tunnel is still running"));
+                    return Err(Error::runtime("the tunnel is still running after 10 s; see its log"));
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }

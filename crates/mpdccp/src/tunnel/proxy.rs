@@ -48,7 +48,8 @@ impl Mailbox {
     }
 }
 
-/// The proxy thread has this value. It reports a panic of the thread.
+/// The proxy thread owns this value, which is dropped when the thread ends. If the thread has panicked, the
+/// value then reports this to the data thread.
 struct Alive(Arc<Mailbox>);
 
 impl Drop for Alive {

@@ -1,4 +1,5 @@
-//! Gives other threads access to a tunnel's data threads: a single thread, or one per shard of a server.
+//! Gives other threads access to a tunnel's data threads, which process its packets. A client has one data
+//! thread. A server has one per shard, and each shard serves a part of the sessions.
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
@@ -17,7 +18,7 @@ pub(crate) struct Shards(Vec<Handle<TunnelApp>>);
 const ENDING: &str = "the tunnel is ending";
 
 impl Shards {
-    /// Gives each shard the handles of all shards. Each shard does this before anything else.
+    /// Gives each shard the handles of all shards. The shards store them before they process any packet.
     pub(crate) fn of(drivers: &[Driver<TunnelApp>]) -> Shards {
         let all: Vec<Handle<TunnelApp>> = drivers.iter().map(Driver::handle).collect();
         for handle in all.iter().filter(|_| all.len() > 1) {

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     service::connect();
     control::refuse_second(&control::path(&cfg))?;
     let mut process = Process::start(&file, args.verbose)?;
-    // If this start fails, nothing is left behind except the block of an earlier tunnel.
+    // If this start fails, only the block that an earlier tunnel's kill switch left stays in place.
     process.block = cfg.kill_switch && default_route::is_blocked();
     let helper = process.helper.clone();
     dccp_net::grant_sockets_by(move |socket| helper.grant(socket));

@@ -87,14 +87,16 @@ fn a_server_that_names_clients_serves_no_other() {
     }
 }
 
-/// A server logs refused datagrams on standard error. It must not depend on anyone reading that.
+/// A server logs refused datagrams on standard error. It must keep running even if nobody reads standard
+/// error.
 #[test]
 fn a_refused_datagram_does_not_end_a_server_whose_log_nobody_reads() {
     let files = Files::new();
     let ((server_key, server), (client_key, _)) = (files.key(1), files.key(2));
     let place = Place::host();
     let serve = format!("-s -B 127.0.0.1 -p 0 {server_key}");
-    // A message that says that the server's key is unknown to a peer.
+    // Sends the server a message with which a peer says that it does not know the server's key. Then runs a
+    // client, which the server must still serve.
     let stranger = |port: &str| {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let datagram = *b"\x52\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff";

@@ -58,7 +58,7 @@ fn an_office_with_two_lines() {
     up(&mut office, "router", files[0], &router, &server);
     wait_for("both lines", || office.is_healthy("router"));
 
-    // A host in the LAN connects to a host on the Internet. The latter sees the server's address.
+    // A host in the LAN connects to a host on the Internet. The Internet host sees the server's address.
     let listen = || TcpListener::bind("198.18.0.1:80").unwrap();
     let listener = inside(&office.space("net"), listen);
     let connect = || TcpStream::connect("198.18.0.1:80").unwrap();

@@ -279,7 +279,7 @@ impl Line {
         found.into_iter().map(|finding| finding.of(&name)).collect()
     }
 
-    /// Returns how the line connects by TLS.
+    /// Returns the settings of the line's TLS connection.
     fn tls(&self, spec: &PathSpec, plan: &Plan<'_>) -> TlsPath {
         let proxy = self.proxy.zip(spec.proxy.as_ref()).map(|(at, proxy)| (at, proxy.login.clone()));
         TlsPath::of(plan.cfg, spec, proxy, None, Vec::new())

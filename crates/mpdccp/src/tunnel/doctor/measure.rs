@@ -182,8 +182,8 @@ fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     low
 }
 
-/// The probes of the NAT test. The server delays its answers to them, and until then nothing else is sent in
-/// their flows.
+/// The probes of the NAT test. The server answers each probe after the delay that the probe requests. During
+/// this delay, no other packet is sent in the probe's flow.
 pub(crate) struct Silences {
     /// The silence in seconds that each probe requests, by probe number.
     waiting: BTreeMap<u64, u64>,
@@ -234,7 +234,7 @@ impl Silences {
 }
 
 /// Loads the line in one direction. Increases the rate until a queue forms, then sends at twice the line's
-/// rate until the queue is long or full or time is up.
+/// rate until the queue is long or full, or until the time limit.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();
@@ -303,7 +303,7 @@ struct Run {
     /// The value of `least` in the last interval that had an answer. Zero until there is one.
     least_before: Duration,
     /// The longest delay that was exceeded throughout two intervals in a row. A single interval is not
-    /// enough, because a pause at one end may make all its packets late.
+    /// enough, because a pause at one end may delay all packets of that interval.
     standing: Duration,
     /// Whether a queue has formed.
     full: bool,
@@ -410,7 +410,7 @@ impl Run {
     }
 
     fn result(&self) -> Load {
-        // Each end may have been late several times, so multiply the longest pause.
+        // Each end may have paused several times, so compare a multiple of the longest pause with the delay.
         let busy = self.overflowed || self.late * 4 > self.standing;
         Load { rate: self.carried(), queue_ms: ms(self.standing), faster: self.faster, busy }
     }

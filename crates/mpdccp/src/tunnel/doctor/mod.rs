@@ -44,8 +44,8 @@ pub(crate) struct Args {
     /// Print JSON (docs/formats.md).
     #[arg(long)]
     json: bool,
-    /// Load each Internet connection with up to 150 MB, to detect long queues: `none`, or `all` without
-    /// asking. Default: all, but ask before loading a connection with `quota` or `cost`.
+    /// Load each Internet connection with up to 150 MB, to detect long queues. `none`: load no connection.
+    /// `all`: load all without asking. Default: load all, but ask first for those with `quota` or `cost`.
     #[arg(long, value_enum)]
     load: Option<Load>,
     /// Longest silence for the NAT test, in seconds (5 to 120); 0 skips the test.

@@ -1,5 +1,5 @@
-//! Sends probes to the server over one line, through a separate channel. It needs no running tunnel and does
-//! not disturb one.
+//! Sends probes to the server over one line, through a separate encrypted channel. The tunnel need not be
+//! running; if it is, the probes do not disturb it.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;

@@ -105,8 +105,8 @@ pub(crate) enum Answer {
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 
-/// Returns the directories for control sockets: the system's directory, and the user's directory for when
-/// /run is not writable.
+/// Returns the directories for control sockets: the system's directory, and the user's directory, which is
+/// used if /run is not writable.
 fn directories() -> [PathBuf; 2] {
     let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("mpdccp"),
@@ -198,8 +198,7 @@ pub(crate) fn path(cfg: &Config) -> PathBuf {
 /// Returns the default control socket path for an interface.
 pub(crate) fn default_path(interface: &str) -> PathBuf {
     let [system, mine] = directories();
-    // The directory is created private. So other users cannot reach a socket in it, whatever the socket's
-    // mode is.
+    // The directory is private, so other users cannot reach a socket in it, whatever the socket's mode.
     let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
@@ -409,7 +408,7 @@ fn list(sockets: &[PathBuf]) -> String {
 }
 
 /// Returns the sockets of all running tunnels in the usual directories. Skips directories in which another
-/// user could have created sockets: one of them is in /tmp.
+/// user could have created sockets, because one of the usual directories may be in /tmp.
 pub(crate) fn running() -> Vec<PathBuf> {
     sockets_in(&directories())
 }

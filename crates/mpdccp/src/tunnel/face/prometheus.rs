@@ -186,8 +186,8 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// A status field that can decrease must be a gauge. This test lists all counters, so check that each of
-    /// them only increases.
+    /// A status field that can decrease must be a gauge. This test lists all counters. Add only fields to the
+    /// list that never decrease.
     #[test]
     fn counters_are_what_only_grows() {
         let text = render(&status());

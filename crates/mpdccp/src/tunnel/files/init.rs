@@ -1,5 +1,5 @@
 //! `tunnel init` writes the configuration files of both ends, with new keys. The client's paths use this
-//! host's lines.
+//! host's lines (Internet connections).
 
 use super::lines::{self, Line};
 use super::{NewFile, list, quoted, write};
@@ -18,7 +18,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 /// How to let a host forward packets. A host that forwards IPv6 packets ignores router advertisements, unless
 /// `accept_ra` of the interface is 2.
-const FORWARD: &str = "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, and add both settings in /etc/sysctl.d. If `sysctl net.ipv6.conf.INTERFACE.accept_ra` prints 1 for an Internet connection, first set it to 2, or the host loses an IPv6 default route from router advertisements";
+const FORWARD: &str = "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, and add both settings in /etc/sysctl.d. If `sysctl net.ipv6.conf.INTERFACE.accept_ra` prints 1 for an Internet connection, first set it to 2. Otherwise, the host loses the IPv6 default route that it learned from router advertisements";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

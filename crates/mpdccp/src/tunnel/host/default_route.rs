@@ -52,7 +52,8 @@ impl DefaultRoute {
             );
         }
         // Rules left behind by a killed tunnel are kept and reused: if they were removed first, packets could
-        // bypass the tunnel in between. An error removes the new rules, but keeps an earlier block.
+        // bypass the tunnel in between. On an error, the new rules are removed, unless the kill switch of a
+        // killed tunnel was blocking packets before.
         let blocked = cfg.kill_switch && is_blocked();
         let mut set = DefaultRoute { families, bypass: None };
         if let Err(e) = set.add_all(cfg) {
@@ -141,9 +142,9 @@ pub(crate) fn clear_leftovers() {
     clear_if(|routes| routes.is_empty());
 }
 
-/// Removes the block that a killed tunnel's kill switch left behind. Returns whether there was one. A route
-/// into an interface belongs to a running tunnel. All rules then stay, because that tunnel may carry only one
-/// IP version and block the other.
+/// Removes the block that a killed tunnel's kill switch left behind. Returns whether there was one. If the
+/// table has a route into an interface, a tunnel is running. All rules then stay, because that tunnel may
+/// carry only one IP version and block the other.
 pub(crate) fn lift_block() -> bool {
     is_blocked() && clear_if(|routes| !routes.is_empty())
 }

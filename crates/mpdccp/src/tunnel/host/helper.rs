@@ -49,13 +49,14 @@ pub(crate) enum Request {
     Socket,
     /// Set this host's name servers. An empty list restores the previous ones.
     Dns(Vec<IpAddr>),
-    /// Run the owner's hook program.
+    /// Run the hook program of the configuration.
     Hook(Hook),
     /// Write a file of the state directory.
     Save(StateFile, String),
     /// Reread the configuration and its keys.
     Reload,
-    /// End, because the tunnel ends by itself. If `block` is set, the kill switch keeps blocking.
+    /// Undo all changes and exit, because the tunnel is shutting down. If `block` is set, the kill switch
+    /// keeps blocking.
     End { block: bool },
 }
 

@@ -1,6 +1,6 @@
-//! Runs the owner's hook program on a separate thread, for one event at a time. The program is started
-//! without a shell and gets its data in environment variables, so a name chosen by a peer cannot become a
-//! command.
+//! Runs the hook program of the configuration on a separate thread, for one event at a time. The program is
+//! started without a shell and gets its data in environment variables, so a name chosen by a peer cannot
+//! become a command.
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};

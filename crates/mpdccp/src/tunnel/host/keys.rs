@@ -23,8 +23,8 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// Sets the facts about this server that clients are given when they test their lines. Call this repeatedly,
-/// because the facts may change.
+/// Sets the facts about this server (its clock, and whether it forwards packets) that it gives to clients
+/// that run `tunnel doctor`. Call this repeatedly, because the facts may change.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
     let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };

@@ -66,7 +66,8 @@ impl StateFiles {
     pub(crate) fn open_lines(&mut self) {
         let open =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.connections);
-        // Do not warn: without this file, hosts only notice later that this end has lost their connections.
+        // Do not warn: without this file, hosts merely take longer to notice that this end has lost their
+        // connections in a crash.
         self.lines = open.map_err(|e| tracing::debug!("{}: {e}", self.connections.display())).ok();
     }
 

@@ -105,7 +105,7 @@ mod tests {
         let [before, one, multicast] =
             ["10.71.0.1/24", "10.71.0.2/24", "ff02::1/64"].map(|net| net.parse().unwrap());
         let has = |net: &IpNet| ip(&["address", "show", "dev", "lo"]).unwrap().contains(&net.to_string());
-        // A second attempt must succeed although the address exists, and the one to remove does not.
+        // The second attempt must succeed although the new address already exists and the old one is gone.
         for _ in 0..2 {
             set_addresses("lo", &[one], &[before]).unwrap();
         }

@@ -1,6 +1,6 @@
 //! Chooses the address that a client connects to: its configured server, or an address advertised by the
-//! server of its session. A load balancer cannot tell from a TLS connection which server it belongs to, so
-//! only the advertised addresses are sure to lead to the session's server.
+//! server of its session. A load balancer cannot tell which server a TLS connection must reach, so only
+//! the advertised addresses are sure to lead to the session's server.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -58,9 +58,9 @@ impl Targets {
         }
     }
 
-    /// Returns whether to replace the established connection, which is the case if the path over it is down
-    /// and it does not lead to an advertised address. Returns true only once, because the advertised
-    /// addresses may be unreachable.
+    /// Returns whether to replace the established connection. This is so if the path is down and the
+    /// connection does not lead to an advertised address. Returns true only once until the next call of
+    /// [`learn`](Self::learn), because the advertised addresses may be unreachable.
     pub(super) fn redirects(&mut self) -> bool {
         std::mem::take(&mut self.redirect)
             && !self.advertised.is_empty()

@@ -183,7 +183,7 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends. They have keys unless `common`, which is added to both configurations, turns
+    /// Starts both ends. `common` is added to both configurations. The ends have keys unless `common` turns
     /// encryption off. Addresses have a port only if the ends use UDP.
     pub(crate) fn up(&mut self, common: &str) {
         self.up_with(common, "");

@@ -291,8 +291,8 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     assert_eq!(client.name(), "udp");
 }
 
-/// Over UDP, a load balancer could pass the handshake to another server, whose keys would then be wrong for
-/// the channel, so the packet waits for TLS.
+/// Over UDP, a load balancer could pass the handshake packet to another server, whose keys would then be
+/// wrong for the channel. The handshake packet therefore waits until TLS is connected.
 #[test]
 fn a_handshake_waits_for_tls_at_the_next_server() {
     let (host, udp) = Host::with_udp();
