@@ -30,7 +30,7 @@ pub(crate) struct PerfApp {
     transfers: BTreeMap<SessionId, Transfer>,
     /// Server: the client of each session.
     clients: BTreeMap<SessionId, IpAddr>,
-    /// Client: the sessions that were opened to the current address, each with its sockets.
+    /// Client: the sessions that were opened to the server's current address, each with its sockets.
     begun: BTreeMap<SessionId, Vec<u32>>,
     /// Client: number of sessions that have not ended.
     left: u32,

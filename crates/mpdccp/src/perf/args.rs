@@ -133,7 +133,7 @@ pub(super) struct Common {
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
     /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes.
-    /// This end accepts such packets, and also sends them if the other end accepts them. Needs
+    /// This end accepts packets with this coverage, and also sends them if the other end accepts them. Needs
     /// --encapsulation raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,

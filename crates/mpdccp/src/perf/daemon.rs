@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 /// Environment variable that marks the background process.
 const MARK: &str = "MPDCCP_PERF_IN_BACKGROUND";
-/// Byte that the background process prints when it has started. Its usual output has no such byte.
+/// Byte that the background process prints when it has started. Its other output never contains this byte.
 const STARTED: u8 = 0;
 
 /// Returns whether this is the background process.

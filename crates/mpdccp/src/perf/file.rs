@@ -71,7 +71,7 @@ pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error>
     checked.map_err(|e| wrong(e.to_string()))
 }
 
-/// Returns whether this is a device such as /dev/zero.
+/// Returns whether this is a character device such as /dev/zero.
 fn is_device(kind: fs::FileType) -> bool {
     std::os::unix::fs::FileTypeExt::is_char_device(&kind)
 }

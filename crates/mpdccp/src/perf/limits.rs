@@ -15,15 +15,15 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     /// Server: limit the total rate of all connections in both directions, averaged over S seconds (5 by
-    /// default). The server refuses a test that requests a higher rate. While the total exceeds the limit, it
-    /// ends the fastest connection.
+    /// default). The server refuses a test that requests a higher rate. While the total exceeds the limit,
+    /// the server ends the fastest connection.
     #[arg(id = "server_rate", long = "server-bitrate-limit", value_name = "RATE[/S]", conflicts_with = "client", value_parser = rate_limit)]
     rate: Option<RateLimit>,
-    /// Server: refuse and end tests that take longer.
+    /// Server: refuse or end tests that take longer than S seconds.
     #[arg(long = "server-max-duration", value_name = "S", conflicts_with = "client", value_parser = limit)]
     duration: Option<Duration>,
-    /// Server: end connections that carry no data for this long. With --one-off, also exit if no client
-    /// connects for this long.
+    /// Server: end connections that carry no data for S seconds. With --one-off, also exit if no client
+    /// connects for S seconds.
     #[arg(long = "idle-timeout", value_name = "S", conflicts_with = "client", value_parser = limit)]
     pub(crate) idle: Option<Duration>,
 }
@@ -102,7 +102,7 @@ pub(crate) struct Watch {
 #[derive(Clone, Copy)]
 struct Seen {
     bytes: u64,
-    /// Number of bytes at the start of the rate measurement.
+    /// Value of `bytes` at the start of the rate measurement.
     before: u64,
     /// When `bytes` last changed.
     active: Time,
@@ -248,8 +248,8 @@ pub(crate) mod tests {
         );
         let all = [(1, 900_000, false), (2, 1_200_000, false), (3, 100_000, false)];
         assert_eq!(ended(&mut watch, 2.0, &all), [2]);
-        // The connection chosen last time still carries data; this time, another one is chosen. Each
-        // measurement starts again from zero.
+        // Connection 2, which was ended in the last measurement, still carries data. Now the fastest of the
+        // others must end. Each measurement starts again from zero.
         let all = [(1, 1_700_000, false), (2, 2_000_000, true), (3, 500_000, false)];
         assert_eq!(ended(&mut watch, 4.0, &all), NONE, "2,000,000 bytes");
         let all = [(1, 2_500_000, false), (2, 3_000_000, true), (3, 700_001, false)];

@@ -54,7 +54,8 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
     error.code
 }
 
-/// Runs a test or a server. Returns the error in `Ok` if the output already contains it.
+/// Runs a test or a server. If the JSON output already contains the error, returns the error in `Ok`, so that
+/// the caller does not add it again.
 fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {

@@ -72,7 +72,8 @@ pub(crate) enum Role {
     },
     Client {
         connect: SocketAddr,
-        /// Further addresses of the server's name, to be tried in turn if the first one does not answer.
+        /// The other addresses that the server's name resolves to. The client tries them in turn if the first
+        /// address does not answer.
         others: VecDeque<SocketAddr>,
         paths: Vec<PathArg>,
         multipath: bool,

@@ -15,7 +15,7 @@ use std::path::Path;
 const UDP: u8 = 17;
 /// Size of an IPv6 header.
 const IPV6: usize = 40;
-/// Size of the longest packet in a capture.
+/// Maximum size of a packet in a capture, in bytes.
 const LONGEST: usize = 262_144;
 
 pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Error> {

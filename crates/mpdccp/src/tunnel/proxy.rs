@@ -1,4 +1,5 @@
-//! Runs the thread that terminates the TCP connections of hosts in a private network namespace.
+//! Runs the thread that terminates the hosts' TCP connections. The thread works in a private network
+//! namespace.
 
 use crate::descriptors;
 use crate::tunnel::host::privileges;

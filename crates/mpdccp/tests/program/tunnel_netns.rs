@@ -177,8 +177,8 @@ fn paths_wait_for_what_is_missing() {
     bed.down();
 }
 
-/// The path uses a new interface that matches its pattern. If that interface disappears, the path moves to
-/// another match.
+/// A path whose `interface` is a pattern uses a new interface that matches it. If that interface disappears,
+/// the path moves to another matching interface.
 #[test]
 fn interfaces_that_appear_join_by_a_pattern() {
     let Some(mut bed) = bed() else { return };

@@ -1,4 +1,4 @@
-//! Tests what a tunnel does to its host: name servers, the owner's hook, and traffic that bypasses the
+//! Tests what a tunnel does to its host: name servers, the hook program, and traffic that bypasses the
 //! tunnel. The tunnel must leave nothing behind.
 
 use crate::common::{Bed, bed, inside, run, wait_for};

@@ -74,7 +74,8 @@ fn sessions(bed: &Bed) -> Vec<u64> {
     status["shards"].as_array().unwrap().iter().map(|s| s["sessions"].as_u64().unwrap()).collect()
 }
 
-/// Sends datagrams from the server to both clients in turn. Returns which of them each client received.
+/// Sends datagrams from the server to both clients in turn. Returns the numbers of the datagrams
+/// that each client received, by the client's address.
 fn down(bed: &Bed, each: u32) -> BTreeMap<String, Vec<u32>> {
     let sender = socket(&bed.space[1], &format!("{}:0", SERVER[0]));
     let to = [CLIENT[0], SECOND].map(|address| format!("{address}:7000"));

@@ -1,4 +1,4 @@
-//! Finds problems of this host that do not depend on a single line.
+//! Finds problems of this host that do not belong to a single line (Internet connection).
 
 use super::finding::Finding;
 use super::line::Line;

@@ -13,16 +13,16 @@ const MS: Duration = Duration::from_millis(1);
 const LOSS: u32 = 500;
 const LOSS_EVERY: Duration = Duration::from_millis(10);
 const SMALL: u16 = 150;
-/// Number of copies of each size probe. If the size fits, at least one of them arrives, unless the line loses
-/// nearly everything.
+/// Number of copies of each size probe. If the size fits, at least one copy arrives even if the line loses
+/// most packets.
 const COPIES: usize = 5;
 /// A packet size that every path carries, and the size at which the search begins.
 const LEAST: u16 = 576;
 const USUAL: u16 = 1_200;
 /// The lengths of silence that the NAT test tries, in seconds.
 const SILENCES: [u64; 9] = [5, 10, 15, 20, 25, 30, 40, 60, 120];
-/// Linux's NAT applies its full UDP timeout only to flows that have had packets in both directions for this
-/// long.
+/// How long the NAT test exchanges packets before the silence. Linux's NAT applies its full UDP timeout only
+/// to flows that have had packets in both directions for at least two seconds.
 const WARM: Duration = Duration::from_millis(3_000);
 /// Duration, packet size and highest rate of the load test, and the rate at which it starts.
 const LOAD_TIME: Duration = Duration::from_secs(6);
@@ -60,7 +60,7 @@ pub(crate) struct Sizes {
     pub(crate) told: Option<u16>,
 }
 
-/// How long a flow may be silent, in seconds, before the NAT or firewall drops the answers to it.
+/// How long a flow may be silent, in seconds, before the NAT or firewall drops packets to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silence {
     /// The longest silence after which an answer still arrived.
@@ -284,7 +284,7 @@ struct Run {
     looked: Time,
     /// When the test's loop last ran.
     turn: Time,
-    /// Number of probes that may be sent now, including a fraction.
+    /// Number of probes that may be sent now. It can be a fraction.
     credit: f64,
     /// Number of the first probe.
     from: u64,

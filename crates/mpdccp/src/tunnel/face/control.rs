@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-/// A path from the command line. The tunnel checks it as it would a configured path.
+/// A path from the command line. The tunnel checks it in the same way as a configured path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NewPath {
     pub(crate) name: String,
@@ -101,7 +101,7 @@ pub(crate) enum Answer {
     Error(String),
 }
 
-/// Size limit of a request line.
+/// Size limit of a request line, in bytes.
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 

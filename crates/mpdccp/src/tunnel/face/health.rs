@@ -2,8 +2,8 @@
 
 use mpdccp_tunnel::status::{PeerStatus, Status};
 
-/// Returns the problems in words, or an empty list if the tunnel is healthy. On a server, a peer may be
-/// offline unless `only` names it.
+/// Returns the problems in words, or an empty list if the tunnel is healthy. On a server, a peer
+/// without a session is a problem only if `only` names it.
 pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec<String> {
     let asked: Vec<&PeerStatus> =
         status.peers.iter().filter(|peer| only.is_none_or(|name| name == peer.name)).collect();

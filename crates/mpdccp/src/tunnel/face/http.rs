@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Size limit of a request.
+/// Size limit of a request, in bytes.
 const MAX_REQUEST: usize = 8192;
 /// The client must send its request within this time.
 const PATIENCE: Duration = Duration::from_secs(5);

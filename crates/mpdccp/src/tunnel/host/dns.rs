@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 const FILE: &str = "/etc/resolv.conf";
-/// Start of a file that a tunnel has written.
+/// Start of an /etc/resolv.conf that a tunnel has written.
 const MARK: &str = "# mpdccp ";
 
 /// How this host manages its name servers.

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use zeroize::Zeroizing;
 
-/// Size limit of a message, which may contain a file of the state directory.
+/// Size limit of a message, in bytes. A message may contain a file of the state directory.
 const LONGEST: usize = 64 << 20;
 
 /// Requests to the helper process. The helper has read the configuration itself, so a request carries only

@@ -79,7 +79,7 @@ struct Server {
     default_route: Option<DefaultRoute>,
     dns: Dns,
     hooks: Option<Hooks>,
-    /// The peers and paths that are up, according to the calls of the hook program.
+    /// The peers and paths that are up, according to the events passed to the hook program.
     up: BTreeSet<(String, Option<String>)>,
     files: StateFiles,
     /// Whether the tunnel has created its control socket.
@@ -170,8 +170,8 @@ impl Server {
             && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
     }
 
-    /// Returns whether the configuration allows this address on the interface, with a route to the address's
-    /// network.
+    /// Returns whether the configuration allows the interface to have this address, and a route to the
+    /// address's network.
     fn may_have(&self, net: &IpNet) -> bool {
         let mut allowed = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let within = |within: &IpNet| {

@@ -28,7 +28,7 @@ pub(crate) fn route(change: RouteChange, net: IpNet, interface: &str) -> Result<
     ip(&[family, "route", what, &net.to_string(), "dev", interface]).map(drop)
 }
 
-/// Runs `ip` and returns its output. The error is for the log.
+/// Runs `ip` and returns its output. The error is a text for the log.
 pub(crate) fn ip(args: &[&str]) -> Result<String, String> {
     let output = Command::new("ip").args(args).output().map_err(|e| match e.kind() {
         ErrorKind::NotFound => "the program `ip` is missing (package iproute2); install it".to_owned(),

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_address_that_cannot_be_set_leaves_the_previous_ones() {
-        // A namespace of this thread's own needs root.
+        // Only root can create a network namespace for this thread.
         if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
             return;
         }

@@ -71,7 +71,7 @@ impl TlsClient {
     /// Opens the socket of a path.
     ///
     /// # Errors
-    /// Those of UDP sockets.
+    /// Errors from opening the UDP socket.
     pub(crate) fn new(
         bind: Bind,
         mark: Option<u32>,

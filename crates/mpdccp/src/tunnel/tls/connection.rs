@@ -8,8 +8,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Limit on unsent bytes, for the kernel's buffer and for this connection's own. When a buffer is full,
-/// packets are dropped, as on any link.
+/// Limit on unsent bytes, both in the kernel's buffer and in this connection's own buffer. When a buffer is
+/// full, packets are dropped, as on any link.
 pub(super) const UNSENT: usize = 16 << 10;
 /// Maximum number of bytes read per turn of the loop.
 const BUDGET: usize = 256 << 10;

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use zeroize::Zeroizing;
 
-/// Size limit of the proxy's answer.
+/// Size limit of the proxy's answer, in bytes.
 const ANSWER: usize = 8 << 10;
 
 /// Returns the request for a connection to `to`, including the user and password if given.

@@ -237,9 +237,9 @@ impl TlsServer {
         }
     }
 
-    /// Returns whether another connection from this source may be accepted. If a limit is reached, the source
-    /// with the most connections loses the one that has been idle longest, provided that it has at least two
-    /// more than this source.
+    /// Returns whether another connection from this source may be accepted. If a limit is reached, tries to
+    /// make room: if the source with the most connections has at least two more than this source, ends its
+    /// connection that has been idle longest.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,

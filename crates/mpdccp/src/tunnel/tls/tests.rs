@@ -230,7 +230,7 @@ fn the_certificate_stays_the_same() {
     let file = directory.path().join("a/mpdccp0.tls.pem");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o077, 0, "the file contains the private key");
-    // The certificate comes from files that the owner provides.
+    // Now the certificate comes from the files named in the configuration.
     let files = format!("tls_certificate = \"{0}\"\ntls_key = \"{0}\"", file.display());
     assert_eq!(certificate::own(&config_with(&files)).unwrap().0, first);
     std::fs::write(&file, "nothing").unwrap();
