@@ -36,7 +36,7 @@ impl Watch {
             return;
         }
         if let What::LeavesOut(flows) = event.what {
-            eprintln!("flows left out: {flows}");
+            eprintln!("skipping flows that this backend does not support: {flows}");
             return;
         }
         self.title();
@@ -52,7 +52,7 @@ impl Watch {
             }
             What::Done { run, found } => {
                 let text = self.done(run);
-                self.stays(&format!("{text}{}", if found { " (found)" } else { "" }));
+                self.stays(&format!("{text}{}", if found { " (stored)" } else { "" }));
             }
             What::Failed(why) => self.stays(&format!("failed: {why}")),
         }

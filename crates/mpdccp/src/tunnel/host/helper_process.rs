@@ -237,7 +237,7 @@ impl Server {
 /// Refuses a request that the configuration does not permit.
 fn refuse(what: impl std::fmt::Display) -> Done {
     complain(format!("the tunnel process requests {what}, which is not in the configuration"));
-    Err("the helper process refused it: not in the configuration".into())
+    Err("the helper process refused the request: not in the configuration".into())
 }
 
 /// Logs directly to standard error, because an attacker could suppress the tunnel's own log.
@@ -350,7 +350,7 @@ mod tests {
         // The helper refuses requests before the start, and socket requests that come without a socket.
         assert_eq!(
             answers(&["\"Start\""]),
-            [Some("{\"Err\":\"the helper process refused it: not in the configuration\"}".into())]
+            [Some("{\"Err\":\"the helper process refused the request: not in the configuration\"}".into())]
         );
         assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("the request has no socket"));
     }

@@ -50,10 +50,10 @@ impl StateFiles {
         let path = self.path(file);
         let Err(e) = write_whole(&path, text) else { return };
         let what = match file {
-            StateFile::Volumes => "the used volumes will be lost at a restart",
-            StateFile::Leases => "the leases will be lost at a restart",
+            StateFile::Volumes => "the data volumes counted this month will be lost at a restart",
+            StateFile::Leases => "the addresses assigned to clients will be lost at a restart",
             StateFile::Connections => "the list of streamed connections will be lost at a restart",
-            StateFile::Capacities => "the capacities of the paths will be lost at a restart",
+            StateFile::Capacities => "the measured capacities of the paths will be lost at a restart",
             // Log this only as a debug message: the file is written after every handshake, and losing it
             // matters only if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
