@@ -125,8 +125,8 @@ pub(crate) struct Run {
     /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also write each run's series in these formats of other programs (docs/exchange.md), separated by
-    /// commas.
+    /// Also write each run's series in these formats of other programs (docs/exchange.md). Separate several
+    /// formats by commas.
     #[arg(long, value_enum, value_name = "FORMAT", value_delimiter = ',')]
     export: Vec<Format>,
     /// Print summary.json to standard output; progress always goes to standard error.

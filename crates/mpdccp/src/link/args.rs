@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Address of interface b (repeatable).
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// Link model, with the customer at end a. The model sets rate, delay and queue, and how they change over
+    /// Link model; end a is the customer's end. The model sets rate, delay and queue, and how they change over
     /// time. Other options override the model.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,

@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(meter.first, Some(Time::from_millis(110)));
     }
 
-    /// RFC 3550 section 6.4.1.
+    /// Checks the formula of RFC 3550 section 6.4.1.
     #[test]
     fn jitter_is_the_variation_of_the_transit() {
         let clock = ClockId::here();

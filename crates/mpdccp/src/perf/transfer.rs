@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const REPEAT: Duration = Duration::from_millis(250);
 /// Maximum number of repetitions of a control datagram.
 const REPEATS: u32 = 14;
-/// How long a client keeps receiving data after it has sent all its own.
+/// How long a client keeps receiving data after it has sent all its own data.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Size limit of the output that a server sends to its client, in bytes.

@@ -157,7 +157,7 @@ pub(crate) enum PathCommand {
         /// Interface to send through.
         #[arg(long)]
         interface: Option<String>,
-        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the
+        /// Priority. 0: never used. 1: standby. 2: overflow. 3 to 15: primary. Among primary paths, only the
         /// schedulers cpf, acpf, weighted-rr and handover prefer higher values.
         #[arg(long, default_value_t = 3)]
         priority: u8,
@@ -181,7 +181,7 @@ pub(crate) enum PathCommand {
     Prio {
         /// Name of the path.
         name: String,
-        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the
+        /// Priority. 0: never used. 1: standby. 2: overflow. 3 to 15: primary. Among primary paths, only the
         /// schedulers cpf, acpf, weighted-rr and handover prefer higher values.
         priority: u8,
         /// Name of the peer, if there are several.

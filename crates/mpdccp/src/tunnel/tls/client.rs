@@ -325,8 +325,8 @@ impl TlsClient {
         Ok(())
     }
 
-    /// Returns the error if packets cannot be sent, because the path uses only TLS and the last attempt to
-    /// connect failed.
+    /// Returns an error if the path uses only TLS and the last attempt to connect failed. Packets cannot be
+    /// sent then.
     fn unconnected(&self) -> Option<io::Error> {
         (self.failed && self.choice.is_none()).then(|| io::Error::other(format!("TLS: {}", self.said)))
     }
