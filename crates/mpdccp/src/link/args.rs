@@ -28,8 +28,8 @@ pub(crate) struct Args {
     /// Address of interface b (repeatable).
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// Link model; end a is the customer's end. The model sets rate, delay and queue, and how they change over
-    /// time. Other options override the model.
+    /// Link model; end a is the customer's end. The model sets rate, delay and queue, and how they change
+    /// over time. Other options override the model.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
     /// Rate from a to b, such as 10M or "10 Mbit/s", counted in IP bytes. It also applies from b to a unless
