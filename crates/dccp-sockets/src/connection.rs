@@ -259,9 +259,9 @@ impl Connection {
     /// connection. The connection accepts no more datagrams, but datagrams already received can still be
     /// read. Returns the counters; [`Stats::lost`] shows how much did not arrive.
     ///
-    /// This also waits for bytes that were written to streams. Two ends that finish while each leaves such
-    /// bytes unread can wait for each other forever; drop the streams first, or use
-    /// [`finish_timeout`](Self::finish_timeout).
+    /// This also waits until the peer has received the bytes written to streams. If both ends finish and both
+    /// leave bytes of streams unread, they can wait for each other forever. To avoid this, drop the streams
+    /// first, or use [`finish_timeout`](Self::finish_timeout).
     ///
     /// # Errors
     /// If the connection ended before everything was acknowledged.
@@ -286,7 +286,7 @@ impl Connection {
     /// Finishes the connection in the background for all threads that share it, with the same effect as
     /// dropping it. Calls waiting in other threads return, and nothing more is received.
     pub fn close(&self) {
-        // As in `ready`.
+        // A fork shares the connection's descriptor with its parent, so it must not change anything.
         if self.is_forked() {
             return;
         }

@@ -24,7 +24,7 @@ const MAX_EARLY: usize = 512;
 pub struct Options {
     pub(crate) settings: Settings,
     pub(crate) service: Result<ServiceCode, &'static str>,
-    /// Only the fields set by the methods below are used.
+    /// Holds only the settings that the methods below set; the other fields are not used.
     pub(crate) connection: dccp_proto::Config,
     pub(crate) also_services: Vec<Result<ServiceCode, &'static str>>,
     pub(crate) early_data: Vec<u8>,

@@ -309,7 +309,7 @@ impl Streams {
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
             let unheard = rows.iter().map(|row| row.inflight.packets).sum();
             // Also wait until the acknowledgements of received streams have been sent, because the peer's
-            // streams finish only with the last of them.
+            // streams finish only with the last acknowledgement.
             let owes = core.endpoint.streams(now, id, |streams| streams.owes_ack()).unwrap_or_default();
             if now >= until || (unheard == 0 && !owes) {
                 let stream = entry.stream.clone();

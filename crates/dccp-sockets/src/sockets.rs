@@ -127,8 +127,8 @@ pub(crate) fn listen_config(
         Some(_) => peers.iter().copied().map(filter).collect(),
     };
     let mut session = options.session(true);
-    // An unknown peer might acknowledge packets that it has not received. Skipped sequence numbers reveal
-    // this.
+    // An unknown peer might acknowledge packets that it has not received. Skipping some sequence numbers
+    // reveals this, because the peer cannot know which ones were never sent.
     session.connection.skip_numbers = options.key.is_none() || options.any_peer;
     ListenConfig {
         port: places(options, addr).1,

@@ -101,7 +101,8 @@ impl Chunks {
         }
     }
 
-    /// Frees the bytes below `offset`, or all bytes if `nothing_beyond`.
+    /// Frees the bytes below `offset`. `nothing_beyond` says that no bytes are stored from `offset` on, so
+    /// that all chunks can be freed.
     pub(crate) fn release(&mut self, pool: &mut Pool, offset: u64, nothing_beyond: bool) {
         let pieces = Chunks::place(offset).0 - Chunks::place(self.start).0;
         let pieces =

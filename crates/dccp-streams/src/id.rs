@@ -16,8 +16,8 @@ pub enum StreamError {
     Blocked,
     /// The header is longer than [`MAX_HEADER`](crate::MAX_HEADER).
     HeaderTooLong,
-    /// This end cannot use the stream: either the peer opened it and this end has not accepted it yet, or
-    /// this end has already accepted it.
+    /// The peer opened the stream, and this end has not accepted it yet. If `accept` returns this error, this
+    /// end has already opened or accepted the stream.
     NotAccepted,
     /// This end has finished writing.
     Finished,

@@ -29,7 +29,7 @@ impl Streams {
         while taken != Err(Refused::Violation)
             && let Some(frame) = wire::frame(&mut rest)
         {
-            // An accepted frame does not hide that an earlier one was refused.
+            // If a frame is refused, `taken` stays an error, even if later frames are accepted.
             taken = self.on_frame(now, frame).and(taken);
         }
         match taken {
@@ -60,7 +60,7 @@ impl Streams {
         match frame {
             Frame::Ack(ack) => {
                 let Some(path) = self.paths.iter_mut().find(|p| p.name == ack.path) else {
-                    // The path has gone down since the packet now acknowledged was sent.
+                    // The acknowledged packet was sent on a path that has since gone down.
                     return if ack.path < self.next_path { Ok(()) } else { Err(Refused::Violation) };
                 };
                 if !path.on_ack(now, &ack, &mut self.fates) {
@@ -73,7 +73,8 @@ impl Streams {
                     self.may_send = limit;
                     let credit = self.credit();
                     self.peer_window = self.peer_window.max(credit.bytes);
-                    // While credit is scarce, a stream that has used up its part waits for its own limit.
+                    // While credit is scarce, a stream that has used up its share must wait until the peer
+                    // raises the stream's own limit, so do not wake it here.
                     if none_left || !credit.scarce {
                         self.wake_starved();
                     }

@@ -208,8 +208,8 @@ impl Path {
         true
     }
 
-    /// Returns the time after which an overtaken packet counts as lost, counted from when it was sent, so it
-    /// includes the round trip.
+    /// Returns the time after which an overtaken packet counts as lost. The time counts from the sending of
+    /// the packet, so it includes the round trip.
     fn reordering_time(&self) -> Duration {
         let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
         rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)

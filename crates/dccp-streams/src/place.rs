@@ -4,7 +4,7 @@ pub const PRIORITIES: u8 = 8;
 /// Number of bytes per turn.
 pub(crate) const QUANTUM: i64 = 3_000;
 
-/// The list that the stream is in, among those of its priority.
+/// Which of its priority's lists the stream is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listed {
     #[default]

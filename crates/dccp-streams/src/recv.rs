@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// Number of gaps allowed whatever the window. A larger window allows one gap per KiB.
+/// Number of gaps that every window allows. A window above 64 KiB allows one gap per KiB.
 const MIN_GAPS: u64 = 64;
 /// Size of a header's length field, in bytes.
 const LENGTH: u64 = 2;

@@ -15,9 +15,9 @@ pub(crate) struct Piece {
     pub(crate) repair: bool,
 }
 
-/// While the session's window is scarce, a stream may send this fraction of its window, and then as much as
-/// the peer reads. The peer raises a limit when it has read a sixteenth of the window, so the stream cannot
-/// stall.
+/// While the session's window is scarce, a stream may send its window divided by this number, and then as
+/// much as the peer reads. The peer raises a limit when it has read a sixteenth of the window, so the stream
+/// cannot stall.
 const SCARCE: u64 = 16;
 
 /// The part of the session's window that a stream may use.

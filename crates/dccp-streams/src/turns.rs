@@ -13,8 +13,8 @@ struct Level {
     old: VecDeque<u64>,
 }
 
-/// Maximum number of waiting streams to search for a long burst on a distant path. The limit bounds the work
-/// per packet when thousands of streams are waiting.
+/// Maximum number of waiting streams to examine when a distant path needs a stream with a long burst. The
+/// limit bounds the work per packet when thousands of streams are waiting.
 const LOOK_AHEAD: usize = 16;
 
 impl Level {

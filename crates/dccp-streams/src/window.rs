@@ -4,8 +4,8 @@ use crate::config::INITIAL_WINDOW;
 /// the start.
 const RAMP: u8 = 4;
 
-/// Once the peer has not been blocked for this many whole windows, increases are small again. A sender whose
-/// rate grows by at least a quarter each round trip fills a doubled window sooner than that.
+/// Once the peer has sent this many whole windows without being blocked, increases are small again. A sender
+/// whose rate grows by at least a quarter each round trip fills a doubled window sooner than that.
 const SETTLED: u8 = 3;
 
 /// Flow control window of one stream. It is just large enough not to block the peer while this end reads data

@@ -6,8 +6,8 @@ use crate::verdict::{Flow, Request};
 /// A command to the proxy's thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Accept a connection from the host. The far end has connected to the destination, so the kernel is now
-    /// given the held SYN.
+    /// Accept a connection from the host: pass the held SYN to the kernel, because the far end has now
+    /// connected to the destination.
     Accept {
         /// The flow.
         flow: Flow,

@@ -16,8 +16,8 @@ use std::net::IpAddr;
 /// (RFC 9293 section 3.4.2).
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How long the table remembers a connection that died when an end of the tunnel did. The host of such a
-/// connection may be silent for hours (RFC 9293 section 3.8.4).
+/// How long the table remembers a connection that died when an end of the tunnel restarted. The host of such
+/// a connection may be silent for hours (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
@@ -152,8 +152,8 @@ impl FlowTable {
         }
     }
 
-    /// Handles a super-packet. If it travels as packets, the caller must pass each of its segments to
-    /// [`on_packet`](Self::on_packet), which counts them.
+    /// Handles a super-packet (several segments in one packet, as with TSO). If its flow travels as packets,
+    /// the caller must pass each of its segments to [`on_packet`](Self::on_packet), which counts them.
     pub fn on_super_packet(&mut self, now: Time, packet: &[u8]) -> Verdict {
         let counts = self.counts;
         let verdict = self.on_packet(now, packet, |_| Err(AsPacket::NotWanted));
@@ -177,8 +177,8 @@ impl FlowTable {
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
             // This SYN opens a new connection. The namespace must not answer it yet, because the old
-            // connection may have ended at the far end without this end knowing. Drop the SYN: by the time
-            // the host repeats it, this end will know.
+            // connection may have ended at the far end, and the news may still be on its way. Drop the SYN:
+            // the news will have arrived when the host repeats the SYN.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -254,9 +254,9 @@ impl FlowTable {
         }
     }
 
-    /// Marks a connection as dead because an end of the tunnel has restarted. The caller knows this from the
-    /// other end, or from this end's [`journal`](Self::changes). An open connection with the same addresses
-    /// in the table is newer, and is kept.
+    /// Marks a connection as dead because an end of the tunnel has restarted. The caller learns of such
+    /// connections from the other end, or from this end's [`journal`](Self::changes). If the table has an
+    /// open connection with the same addresses, that connection is newer, and is kept.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
@@ -361,8 +361,8 @@ impl FlowTable {
     }
 
     /// The far end could not connect. Returns the answer for the host, if there is one. After
-    /// [`Refusal::Limit`], the flow travels as packets. It also does after [`Refusal::Silence`]: the remote
-    /// host may have answered over a route that bypasses the far end, and then only packets work.
+    /// [`Refusal::Limit`] and [`Refusal::Silence`], the flow travels as packets. After `Silence`, packets may
+    /// work because the remote host may have answered over a route that bypasses the far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };

@@ -62,8 +62,8 @@ impl Namespace {
         &self.tun
     }
 
-    /// Waits a moment for packets from the kernel, and returns whether there are any. Another processor may
-    /// still be passing packets to the device that the kernel has already sent.
+    /// Waits up to 20 ms for packets from the kernel, and returns whether there are any. The wait is needed
+    /// because another processor may still be passing sent packets to the device.
     pub fn sends_more(&self) -> bool {
         let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         poll(&mut [PollFd::new(&self.tun, PollFlags::IN)], Some(&wait)).is_ok_and(|ready| ready > 0)

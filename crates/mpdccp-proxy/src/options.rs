@@ -9,8 +9,7 @@ use std::time::Duration;
 
 /// Returns keepalive options. The kernel sends the first probe after one second of silence, the minimum in
 /// Linux, and then one every 75 s. The connection survives as many unanswered probes as Linux allows, because
-/// it is for the host at the other end of the tunnel to decide when to give up. If that host gives up, a
-/// reset arrives.
+/// the host at the other end of the tunnel decides when to give up. If that host gives up, a reset arrives.
 pub(crate) fn keepalive() -> TcpKeepalive {
     let params = TcpKeepalive::new().with_time(Duration::from_secs(1));
     params.with_interval(Duration::from_secs(75)).with_retries(127)
@@ -32,7 +31,8 @@ pub(crate) fn transparent(like: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Makes the socket's SYN offer ECN, and its packets have the TTL and the DSCP, as the host's SYN does.
+/// Makes the socket copy the host's SYN: its SYN offers ECN if the host's does, and its packets have the same
+/// TTL and DSCP.
 pub(crate) fn copy_header(socket: &Socket, request: &Request) -> io::Result<()> {
     if request.ecn {
         socket.set_mark(ECN_MARK)?;

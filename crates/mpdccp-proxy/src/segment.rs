@@ -30,7 +30,8 @@ pub struct Icmp {
     pub kind: u8,
     /// The ICMP code.
     pub code: u8,
-    /// The second word of the message. Depending on the type, it contains the MTU, a pointer, or nothing.
+    /// The second 32-bit word of the message. Depending on the type, it contains the MTU, a pointer, or
+    /// nothing.
     pub rest: [u8; 4],
 }
 
@@ -135,8 +136,8 @@ impl Segment {
     }
 }
 
-/// Returns a copy of a [plain](Segment::plain) segment with the correct TCP checksum, because a kernel with
-/// offload does not compute the checksums of packets for the device.
+/// Returns a copy of a [plain](Segment::plain) segment with the correct TCP checksum. With offload, the
+/// kernel leaves the checksums of packets to the device.
 pub(crate) fn with_checksum(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let v6 = packet.first().is_some_and(|b| b >> 4 == 6);

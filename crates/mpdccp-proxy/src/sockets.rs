@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(900);
 /// Time limit for a host's handshake. It is longer than the 63 s for which the kernel repeats its SYN-ACK
 /// (tcp_synack_retries).
 const HANDSHAKE: Duration = Duration::from_secs(70);
-/// Length of a listener's backlog, in which each connection belongs to a flow.
+/// Length of a listener's backlog. Each connection in it belongs to a flow.
 const BACKLOG: i32 = 4_096;
 /// Once there are this many listeners, idle ones are closed.
 const LISTENERS: usize = 1_024;
@@ -74,7 +74,7 @@ pub struct Sockets<E, P> {
     early: HashMap<Flow, (Instant, Vec<Command>)>,
     /// Connections that must be read or written.
     active: HashSet<Flow>,
-    /// Listeners to try again because accepting failed, usually because the process had no free descriptor.
+    /// Listeners whose last accept failed, usually for lack of a free descriptor. They are tried again.
     short: HashSet<SocketAddr>,
     next: u64,
     events: Vec<Event>,
@@ -294,9 +294,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// If there are `most` listeners, closes those without a pending flow. Otherwise, idle listeners stay
-    /// open, because the next flow may have the same destination, and reopening a closed listener could fail:
-    /// a child process that is just starting holds a copy of the descriptor, so the address is still in use.
+    /// If there are at least `most` listeners, closes those without a pending flow. Otherwise, idle listeners
+    /// stay open, because the next flow may have the same destination, and reopening a closed listener could
+    /// fail: while a child process is starting, it holds a copy of the descriptor, so the address is still in
+    /// use.
     fn close_idle_listeners(&mut self, most: usize) {
         if self.listeners.len() >= most {
             let kinds = &mut self.kinds;
@@ -326,7 +327,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
             let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
             let (Some(flow), Ok(())) = (flow, prepared) else {
-                // In the meantime, the flow has failed at the other end. Reset the connection, because
+                // The flow has failed at the other end in the meantime. Reset the connection, because
                 // dropping the socket would send FIN.
                 Connection::new(socket).reset();
                 continue;

@@ -95,8 +95,8 @@ pub enum Verdict {
     /// The host wants to know whether the far host is alive. Ask the far end. The table holds the packet
     /// until the caller calls [`FlowTable::alive`](crate::FlowTable::alive).
     Keepalive(Flow),
-    /// Write the packet to the device, as for [`Proxy`](Verdict::Proxy). The packet also proves to the far
-    /// end that this host is alive, so answer the far end's question.
+    /// Write the packet to the device, as for [`Proxy`](Verdict::Proxy). Also tell the far end that this host
+    /// is alive: the far end has asked, and the packet proves it.
     Alive(Flow),
     /// The connection has ended, but the host does not know it yet. Write this packet, if any, to the
     /// tunnel's interface.

@@ -223,7 +223,7 @@ fn urgent_bytes_stay_in_the_data() {
     end.stop();
 }
 
-/// The device's queue is shorter than this number of RST segments.
+/// The test resets more connections than the device's queue has room for RST segments.
 #[test]
 fn every_host_gets_its_reset_when_many_connections_are_reset_at_once() {
     for stop in [false, true] {

@@ -146,7 +146,7 @@ pub fn receive(from: impl AsFd, bytes: &mut [u8], wait: bool) -> Result<(usize, 
     let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let read = recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC | wait)?;
     let mut fd = None;
-    // Read all messages, because rustix cannot continue after a message of which the rest was dropped.
+    // Read all control messages to their end, because rustix cannot continue after one that was read in part.
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message {
             fd = fds.next();

@@ -18,12 +18,13 @@ use std::net::{IpAddr, SocketAddr};
 /// An action for the host. Execute actions in the order in which [`crate::Tunnel::poll_action`] returns them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Open a socket for a path, and with encryption a channel over it. The host answers with
+    /// Open a socket for a path and, with encryption, a channel over the socket. The host answers with
     /// [`crate::HostEvent::PathOpened`] or [`crate::HostEvent::PathFailed`].
     OpenPath(OpenPath),
     /// Close a socket and its channel.
     CloseSocket(u32),
-    /// Ask the operating system about a destination. The host answers with [`crate::HostEvent::Looked`].
+    /// Ask the operating system for the MTU, source address and errors of a destination. The host answers
+    /// with [`crate::HostEvent::Looked`].
     Look {
         /// The socket.
         socket: u32,
@@ -69,8 +70,8 @@ pub enum Action {
     },
     /// Change the interface's MTU, in bytes. The host answers with [`crate::HostEvent::MtuSet`].
     SetMtu(u16),
-    /// Make the kernel deliver packets for each network to the queue of the given shard. The list replaces
-    /// all earlier assignments.
+    /// Make the kernel deliver packets for each network to the interface queue of the given shard. The list
+    /// replaces all earlier assignments.
     AssignQueues(Vec<(IpNet, u8)>),
     /// Add an address to the assignments that [`AssignQueues`](Self::AssignQueues) made.
     AssignQueue(IpAddr, u8),
@@ -78,7 +79,7 @@ pub enum Action {
     Save(StateFile, String),
     /// Write a line at [`line_start`] into a file whose lines all have the same length.
     SaveLine(StateFile, u32, String),
-    /// From now on, use this marking for all outer headers.
+    /// From now on, mark all outer headers (DSCP and ECN) in this way.
     SetMarking(Marker),
     /// Admit a peer with these keys.
     AddPeer {
@@ -130,8 +131,8 @@ pub struct OpenPath {
     pub local: Option<IpAddr>,
     /// Interface to send through.
     pub interface: Option<String>,
-    /// The peer's address. If the path does not use UDP, the port is the TLS port, or 0 if it does not use
-    /// TLS either.
+    /// The peer's address. The port is the UDP port for a path that can use UDP, the TCP port for a path that
+    /// uses only TLS, and 0 for native DCCP.
     pub remote: SocketAddr,
     /// How the path may use TLS; `None` if it may not.
     pub tls: Option<TlsPath>,

@@ -48,7 +48,7 @@ reasons! {
     OverRate = "over_rate";
     /// A client requested an address, but none was free.
     NoAddressToAssign = "no_address_to_assign";
-    /// A super-packet from the interface could not be segmented.
+    /// A super-packet from the interface (several segments in one packet, as with TSO) could not be cut.
     NotCut = "not_cut";
     /// The interface is down.
     InterfaceDown = "interface_down";

@@ -8,8 +8,8 @@ use mpdccp_proto::SessionId;
 use std::collections::BTreeSet;
 
 impl Peer {
-    /// Reports that this end ends the session, unless it has never opened. The caller forgets the session, so
-    /// that no later event of the session has an effect.
+    /// Reports that this end ends the session, unless the session has never opened. The caller must then
+    /// forget the session, so that no later event reports its end again.
     pub(crate) fn report_down(&mut self, cx: &mut Cx<'_>, why: &str) {
         if self.opened.take().is_some() {
             cx.hook(HookEvent::SessionDown, self.name(), None, why);

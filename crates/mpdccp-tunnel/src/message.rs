@@ -15,8 +15,8 @@ const PROBE: [u8; 2] = [0x10, 7];
 const ALIVE: [u8; 2] = [0x10, 8];
 /// Longest path name, bytes.
 const LONGEST_NAME: usize = 40;
-/// Size of the largest message. A message of this size fits into the smallest IPv4 packet size that every
-/// host must accept.
+/// Size of the largest message, in bytes. It is below 576 bytes, the size of the IPv4 packets that every host
+/// must accept.
 const MAX_MESSAGE: usize = 500;
 
 /// Addresses and routes that a server assigns to a client.

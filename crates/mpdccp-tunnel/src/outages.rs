@@ -60,8 +60,8 @@ impl Peer {
         }
         let Some(source) = looked.source else { return };
         let Some(path) = self.paths.iter_mut().find(|path| path.socket == looked.socket) else { return };
-        // While a path is failing, the system may briefly choose the source address of another line, so
-        // ignore the change.
+        // While a path is failing, the system may briefly choose the source address of another line. Ignore
+        // such a change.
         if self.histories.since(&path.spec.name, false).is_some() {
             return;
         }

@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Time limit for connecting over the first of several paths. After failed attempts, the limit doubles up to
 /// the second value, because the paths may have a long delay. With encryption, all paths start a handshake at
-/// once, and the first one to be answered is selected even before the limit.
+/// once, and the path whose handshake is answered first is selected even before the limit.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 /// Time limit for a session to open. When it expires, the next attempt starts on another path. The limit
 /// restarts once the server has answered.
@@ -28,8 +28,8 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 /// does not answer. With the shorter `OPEN_PATIENCE`, the path would run out of time and would start over
 /// with UDP at the next server.
 const UDP_PATIENCE: Duration = Duration::from_secs(10);
-/// If a peer had a session within the last `MISSED`, the client retries at once and with this shorter limit,
-/// because most server outages are short and packets sent while a server is starting are lost.
+/// If a peer had a session within the last `MISSED`, the client retries at once and limits each attempt to
+/// `MISSED_PATIENCE`: most server outages are short, and packets sent while a server is starting are lost.
 const MISSED: Duration = Duration::from_secs(35);
 const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
 /// Delay before a lost session is reopened. While attempts fail, the delay doubles up to `MAX_RETRY`. While
@@ -57,8 +57,8 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with former servers. They carry on with their TCP connections, but carry packets only until
-    /// the next session opens.
+    /// Sessions with former servers. They keep their TCP connections, but carry packets only until the next
+    /// session opens.
     pub(crate) leaving: Vec<Leaving>,
     /// On a server: when the peer requested addresses, and the addresses leased to the peer.
     pub(crate) asked: Option<Time>,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Returns the networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes
 /// received from the server, except networks already covered by the interface's own networks. The result is
-/// empty while the interface has no address.
+/// empty unless `routes = true`, and while the interface has no address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
     if own.is_empty() || cfg.routes != Routes::All {

@@ -38,7 +38,7 @@ pub(crate) struct Pipe {
 pub(super) struct State {
     pub(super) incoming: VecDeque<u8>,
     pub(super) outgoing: VecDeque<u8>,
-    /// Maximum length of each of the two.
+    /// Maximum length of `incoming` and of `outgoing`, in bytes.
     most: usize,
     /// Whether data was left in the session's streams because `incoming` had no room.
     paused: bool,

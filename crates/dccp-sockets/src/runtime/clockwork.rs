@@ -33,7 +33,7 @@ impl Streams {
             if probe.next > now {
                 return true;
             }
-            // Data is waiting, and is sent in place of padding.
+            // Data is waiting, so it is sent instead of padding.
             if core.endpoint.backlog(now, *id).packets > 0 || entry.stream.waits() {
                 probe.next = now + Duration::from_millis(1);
                 return true;

@@ -19,7 +19,7 @@ pub(super) fn run(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
     let descriptor = driver.descriptor().try_clone_to_owned()?;
     #[allow(
         deprecated,
-        reason = "the replacement is unsafe, for types that could change their descriptor; OwnedFd cannot"
+        reason = "the replacement is unsafe because a type could change its descriptor; OwnedFd cannot"
     )]
     let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
     let driver = Arc::new(Mutex::new(driver));

@@ -36,8 +36,8 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
-/// Only one connection starts with the stored capacity. The high rate does no harm, even if the path has less
-/// capacity than that.
+/// Only one connection starts with the stored capacity. The resulting rate does no harm, even if it exceeds
+/// the capacity of the path.
 #[test]
 fn one_connection_begins_from_what_is_remembered() {
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();
@@ -306,7 +306,7 @@ fn peers_come_and_go_while_it_listens() {
     assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "the peer was removed");
     three.send(b"still here").unwrap();
     assert_eq!(accepted[1].recv_timeout(PATIENT).unwrap(), b"still here");
-    assert!(listener.add_peer(key(1).public(), PresharedKey::default()).is_err(), "its own key");
+    assert!(listener.add_peer(key(1).public(), PresharedKey::default()).is_err(), "the listener's own key");
     drop(two);
 }
 

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// This bit distinguishes the tokens of this module from inode numbers.
+/// This bit distinguishes the epoll tokens of this module from those of program sockets, which are inode
+/// numbers.
 const FLAG: u64 = 1 << 63;
 /// Maximum number of pending requests per user. Each thread waiting for a connection, for example, has a
 /// pending request.

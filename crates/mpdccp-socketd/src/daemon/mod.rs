@@ -108,8 +108,8 @@ impl Daemon {
         Ok((inode, theirs))
     }
 
-    /// Starts watching for data from the program. Until then, the only thing that the daemon notices is that
-    /// the program closes its end.
+    /// Starts watching for data from the program. Before this call, the daemon notices only if the program
+    /// closes its end.
     fn watch(&self, inode: u64) {
         let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
         let data = EventData::new_u64(inode);
@@ -230,9 +230,9 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // Read the datagrams that the program has already sent. If some were unread, the program
-                // would get an error before it has read everything. A program that keeps sending can still
-                // get this error.
+                // Read the datagrams that the program has already sent. If the daemon closed its end with
+                // some of them unread, the program would get an error before it has read everything. A
+                // program that keeps sending can still get this error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;

@@ -54,8 +54,8 @@ impl Daemon {
         self.control.answer(asker, &reply, fd);
     }
 
-    /// Handles a blocking connect call that ends without an answer, for example because of a signal. SO_ERROR
-    /// will return the error of the connection attempt.
+    /// Handles a blocking connect call that ended without an answer, for example because of a signal. If the
+    /// connection attempt fails, SO_ERROR will return the error.
     fn on_asker_gone(&mut self, gone: u64) {
         for socket in self.sockets.values_mut() {
             if let State::Connecting { asker, .. } = &mut socket.state
@@ -125,7 +125,8 @@ impl Daemon {
                 socket.error = 0;
                 socket.peer = Some(to);
                 socket.state = State::Connecting { session, asker: wait.then_some(asker) };
-                // Fill the socket for blocking calls too: if a signal interrupts them, programs use poll.
+                // Fill the socket for blocking calls too: if a signal interrupts the call, the program may
+                // wait with poll.
                 socket.fill(fd.as_fd());
                 if wait { Ok(Outcome::Later) } else { Err(Errno::INPROGRESS) }
             }

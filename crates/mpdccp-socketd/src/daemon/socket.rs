@@ -151,8 +151,8 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Closes any descriptors that came with the message. The loop must read all control messages,
-                // because rustix cannot continue after a message of which the rest was dropped.
+                // The loop also closes any descriptors that came with the message. It must read all control
+                // messages to their end, because rustix cannot continue after one that was read in part.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));

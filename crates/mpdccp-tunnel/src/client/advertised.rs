@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// Returns the paths to advertised addresses. Each one copies its local end from one of `files`, the paths of
 /// the configuration file.
 fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
-    // Quotas and rates apply to each path separately, so a second path over the same access network would let
-    // that network's traffic exceed them.
+    // Do not copy paths with a quota or a rate limit. These apply to each path separately, so with a second
+    // path, the traffic of the access network could exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
     let mut found = Vec::new();
     let fresh = |ip: &&IpAddr| !files.iter().any(|spec| spec.remote.ip() == Some(**ip));

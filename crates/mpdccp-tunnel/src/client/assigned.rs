@@ -24,7 +24,7 @@ pub(crate) struct Assigned {
     /// Routes that the server assigned.
     told: Vec<IpNet>,
     gift: Option<Gift>,
-    /// The assignment that the host is applying, with those of its routes that can be used.
+    /// The assignment that the host is applying, and the usable ones among its routes.
     setting: Option<(Gift, Vec<IpNet>)>,
     /// Why the addresses are missing or outdated.
     why: Option<String>,
@@ -140,14 +140,14 @@ impl Assigned {
     }
 }
 
-/// Returns whether the server may have this network routed into the interface. A prefix of length 0 in
-/// `allowed_ips` does not permit this, because only `default_route` may route all traffic.
+/// Returns whether this end accepts a route to this network from the server. A prefix of length 0 in
+/// `allowed_ips` does not permit routes, because only `default_route` may route all traffic.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }
 
-/// Returns those of the server's routes that this end uses, that is, all but routes that this end does not
-/// allow and routes that would capture the tunnel's own packets.
+/// Returns the routes from the server that this end uses. Leaves out routes that `allowed` does not permit,
+/// and routes that would capture the tunnel's own packets.
 fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {

@@ -1,5 +1,6 @@
 //! Sessions with servers that have asked the client to leave. Such a session carries its TCP connections
-//! until they end, and packets until the session with the next server is open and routed.
+//! until they end. The client sends packets over it until the session with the next server is open, and
+//! receives packets over it until the routers know the route to the next server.
 
 use crate::Cx;
 use crate::action::Action;
@@ -76,7 +77,7 @@ impl Leaving {
 }
 
 /// Ends sessions with former servers. A session ends once it carries no connection and the next session has
-/// settled, or when its time limit has passed.
+/// been open for [`SETTLE`], and at the latest after [`LONGEST`].
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);

@@ -52,8 +52,9 @@ impl Names {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// Returns the address after `failed` in the name's list, wrapping around at the end. If `local` is
-    /// given, the address has the same IP version as `local`.
+    /// Returns the address that follows `failed` in the name's list. Returns the first address if none
+    /// follows, or if `failed` is not in the list. If `local` is given, skips addresses of the other IP
+    /// version. The error says why there is no address.
     pub(crate) fn address(
         &self,
         name: &str,

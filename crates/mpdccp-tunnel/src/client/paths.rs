@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// The socket of a closed path stays open for this long to send its last packets.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// Host names, interfaces, and sockets that are due to be closed.
+/// The host names and interfaces that paths use, and the sockets that are due to be closed.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     names: Names,
@@ -177,7 +177,7 @@ impl Paths {
         let (number, mut path) = take_waiting(peers, request)?;
         path.opening = None;
         if let Some(id) = path.reply {
-            // The error is returned to whoever gave the command, and the path is dropped.
+            // A command added this path: reply with the error, and drop the path.
             cx.reply(id, Err(format!("path `{}`: {why}", path.spec.name)));
             return None;
         }
@@ -188,8 +188,8 @@ impl Paths {
         (!absent).then_some(error)
     }
 
-    /// Handles the list of current interfaces. A path that chose its interface by a pattern moves to another
-    /// matching one, if there is one, when its own interface no longer works.
+    /// Handles the list of current interfaces. If the interface of a path no longer works and the path chose
+    /// it by a pattern, the path moves to another matching interface, if there is one.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
         for number in peers.present() {

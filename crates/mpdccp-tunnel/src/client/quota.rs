@@ -91,7 +91,8 @@ impl Quotas {
         if unix >= CLOCK_IS_SET {
             let month = month(unix, spec.quota_day.0);
             // A router without a battery may start with an old clock, so an earlier month does not reset the
-            // volume. But if a month passes on that clock, it is right, and `month` was in the future.
+            // volume. But if that clock reaches the next month, it counts as correct, and `used.month` came
+            // from a clock that was ahead.
             let passes = month < used.month && (1..month).contains(&used.clock);
             if month > used.month || passes {
                 *used = Used { month, bytes: 0, clock: month };
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(again.add(NOW + MONTH, "hub", &spec, 5), 5);
         assert_eq!(again.add(NOW - 3 * MONTH, "hub", &spec, 5), 10, "the clock is old until it is set");
         assert_eq!(again.add(NOW + MONTH, "hub", &spec, 5), 15);
-        // The clock is once in the future. The next month begins a new count.
+        // The clock shows a future month once. After its correction, the next month begins a new count.
         assert_eq!(again.add(NOW + 100 * MONTH, "hub", &spec, 5), 5);
         assert_eq!(again.add(NOW + MONTH, "hub", &spec, 5), 10);
         assert_eq!(again.add(NOW + 2 * MONTH, "hub", &spec, 5), 5);

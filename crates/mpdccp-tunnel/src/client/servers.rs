@@ -14,9 +14,9 @@ use mpdccp_units::{Duration, Time};
 /// short enough for users.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
-/// Moves the paths of a peer to the next server on its list, if there is one. `connections` is set if the
-/// server requested the move, to the number of TCP connections in the current session. That session then
-/// stays open for these connections, and also carries packets until the next session is open and routed.
+/// Moves the paths of a peer to the next server on its list, if there is one. If the server requested the
+/// move, `connections` is the number of TCP connections in the current session. That session then stays open
+/// for these connections, and also carries packets until the next session can.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

@@ -174,8 +174,8 @@ impl Config {
         }
     }
 
-    /// Checks that the policy rules refer to existing paths. On a server, it is the clients that name the
-    /// paths.
+    /// Checks that a client's policy rules refer to existing paths. A server cannot check its rules, because
+    /// the clients name the paths.
     fn check_policy(&self) -> Result<(), String> {
         let paths = self.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref().name.as_str());
         let paths: Vec<&str> = paths.collect();
@@ -254,8 +254,8 @@ impl Config {
         if self.role == Role::Client || self.security == Security::Noise {
             return;
         }
-        // A packet belongs to the first peer whose addresses include the packet's source, so a later peer
-        // with the same address would never be admitted from there.
+        // A packet belongs to the first peer whose addresses include the packet's source. A later peer with
+        // the same address would therefore never be admitted from that address.
         let (known, own) = (earlier.origins(), later.origins());
         let message = match own.iter().find(|ip| known.contains(ip)) {
             _ if earlier.is_anywhere() => {

@@ -255,7 +255,7 @@ pub struct Peer {
     pub rate: Option<RateLimit>,
     /// Rate limit for data that this end accepts from the peer.
     pub receive_rate: Option<RateLimit>,
-    /// The client's access networks. On a server, the access networks of the peer that the server knows.
+    /// On a client, its paths to the peer. On a server, those paths of the peer that the file lists.
     #[serde(default, rename = "path")]
     pub paths: Vec<Spanned<PathSpec>>,
 }

@@ -46,8 +46,8 @@ pub(super) fn words(message: &str) -> Vec<String> {
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Returns the name most similar to `name`, provided that few edits turn one into the other: one edit, or a
-/// third of the name's length.
+/// Returns the name most similar to `name`, if few edits turn one into the other: at most one edit per three
+/// characters of `name`, but one edit is always allowed.
 pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);

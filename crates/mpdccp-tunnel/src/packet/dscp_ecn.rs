@@ -67,9 +67,9 @@ impl Marker {
 pub(crate) const REFUSED: &[u8] = &[0];
 
 /// Returns the ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4), or `None` to
-/// drop the packet. Two cases of the figure apply only if the outer field is a copy of the inner field. If it
-/// is not, the path's congestion control made the packet ECN-capable and reacts to the mark itself, so an
-/// outer ECT(1) says nothing about the inner flow.
+/// drop the packet. Two cases of the figure apply only if the outer field was copied from the inner field
+/// (`copied`). Otherwise, the path's congestion control has set the outer field and reacts to marks itself.
+/// A mark then does not require a drop, and an outer ECT(1) says nothing about the inner flow.
 fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     let copied = mode == OuterEcn::Copy;
     match (inner, outer) {

@@ -128,7 +128,8 @@ impl Forward {
             TooBig::Answer(_) | TooBig::Drop => return Err(DropReason::TooBig),
             TooBig::Fragments(fragments) => {
                 for fragment in fragments {
-                    // Only the first fragment has the ports by which rules match.
+                    // Only the first fragment has the ports by which rules match, so all fragments get the
+                    // class of the whole packet.
                     let class = info.class;
                     let info = PktInfo { class, ..PktInfo::of_ip(&fragment, cx.endpoint.flow_key()) };
                     cx.endpoint.send(cx.now, session, fragment, info);

@@ -17,11 +17,13 @@ use std::net::IpAddr;
 /// Maximum number of addresses to try while searching for a free one.
 const MAX_TRIES: u128 = 1 << 16;
 
-/// Requests for addresses that follow the peer's last one sooner than this are ignored. Clients wait longer.
+/// A peer's request for addresses is ignored if it comes sooner than this after the peer's last one. Clients
+/// wait longer between requests.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 impl Peer {
-    /// Returns whether to handle the peer's request for addresses. Each one makes work for the first shard.
+    /// Returns whether to handle the peer's request for addresses. The limit protects the first shard, which
+    /// handles the requests to all shards.
     pub(crate) fn may_ask(&mut self, now: Time) -> bool {
         let may = self.asked.is_none_or(|at| now.since(at) >= ASK_EVERY);
         if may {
@@ -106,7 +108,7 @@ impl Leases {
     /// never assign the same one.
     ///
     /// # Errors
-    /// If no address is free. The answer tells the peer so.
+    /// If this server has no pool, or no address is free. The peer is told the reason, too.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -239,9 +241,9 @@ fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
     assign.pool.iter().find(|net| net.contains(&ip))
 }
 
-/// Returns whether an address of the pool can be assigned to a peer. The address must not belong to either
-/// end. No other peer may have the address, or a network that contains the address and is not larger than the
-/// pool.
+/// Returns whether an address of the pool can be assigned to a peer. It must not be an address of this end,
+/// or the network or broadcast address of one of this end's networks. It must also not belong to another
+/// peer, either alone or as part of a network that is not larger than the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

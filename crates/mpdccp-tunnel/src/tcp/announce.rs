@@ -75,7 +75,7 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the reason to reset the stream with if no ICMP message explains the refusal.
+/// Returns the reason with which to reset the stream. A refusal by ICMP is sent in a header instead (`icmp`).
 pub(super) fn reason(why: Refusal) -> Reason {
     match why {
         Refusal::Reset => Reason::Refused,

@@ -1,6 +1,6 @@
-//! Tracks TCP connections that died because one end lost its state. In the next session, that end's peer
-//! sends it a list of them on a separate stream (docs/tcp.md). The hosts must be told that their connections
-//! died, and segments of these connections must not be carried as packets.
+//! Tracks TCP connections that died because one end of the tunnel lost its state. In the next session, the
+//! other end sends it a list of these connections on a separate stream (docs/tcp.md). The hosts must be told
+//! that their connections died, and segments of these connections must not be carried as packets.
 
 use super::announce;
 use super::transfer::{CHUNK, PRIORITY, read};
@@ -21,7 +21,7 @@ pub(super) struct Dead {
     untold: BTreeMap<usize, Vec<Tuple>>,
     /// The part of each list that its stream has not accepted yet.
     leaving: HashMap<Key, Vec<u8>>,
-    /// The lists that this end has sent, until the peer's answer has ended.
+    /// The lists that this end has sent and whose answer from the peer has not ended yet.
     unanswered: HashSet<Key>,
     arriving: HashMap<Key, Arriving>,
     /// The number of connections that each session may still list.
@@ -40,7 +40,7 @@ impl Arriving {
     /// Reads the connections that have arrived, and subtracts their number from `left`. Also returns whether
     /// the list is over, because it has ended, is malformed or is too long.
     fn read(&mut self, streams: &mut Streams, stream: StreamId, left: &mut usize) -> (Vec<Tuple>, bool) {
-        // If anything remained unread, there would be no further event.
+        // Read everything, because no event reports bytes that an earlier call has left unread.
         let (more, ended) = read(streams, stream, usize::MAX);
         self.bytes.extend(more);
         let (mut rest, mut tuples) = (&self.bytes[..], Vec::new());
@@ -209,7 +209,7 @@ mod tests {
         let bytes = entry(tuple).repeat(6_000);
         let stream = ends[0].open(&LIST, PRIORITY).unwrap();
         let mut list = Arriving { peer: 0, bytes: Vec::new() };
-        // The window grows, because its limit blocks the sender though everything has been read.
+        // Make the window grow: its limit blocks the sender, although the receiver has read everything.
         for _ in 0..2 {
             assert_eq!(ends[0].write(stream, &bytes[..65_000]), Ok(65_000));
             deliver(&mut ends, 0);

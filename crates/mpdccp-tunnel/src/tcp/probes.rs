@@ -17,8 +17,9 @@ impl Flows {
         }
     }
 
-    /// Handles a probe: the far host asks whether this stream's near host is alive. If the stream is gone,
-    /// its reset tells the far end so, and the answer sent here has no effect.
+    /// Handles a probe: the far host asks whether the host at this end is alive. If this end has no open
+    /// connection for the stream, it answers at once. If the stream is gone, this answer has no effect,
+    /// because the stream's reset ends the connection at the far end.
     pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
         match self.by_stream.get(&(session, StreamId(stream))) {
             Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),
@@ -29,8 +30,8 @@ impl Flows {
         }
     }
 
-    /// Handles the answer that the far host is alive. Returns the near host's probe, which the private
-    /// namespace then answers.
+    /// Handles the answer that the far host is alive. Returns the held keepalive of the host at this end, for
+    /// the private namespace to answer.
     pub(crate) fn on_alive(&mut self, session: SessionId, stream: u64) -> Option<Vec<u8>> {
         self.table.alive(*self.by_stream.get(&(session, StreamId(stream)))?)
     }

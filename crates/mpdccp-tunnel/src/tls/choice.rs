@@ -20,7 +20,7 @@ const APART: Duration = Duration::from_secs(10);
 const GRACE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
 /// First and longest interval between echo requests over UDP.
 const ASK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
-/// If the path is failing although packets arrive over UDP, TLS must connect within this time.
+/// If packets arrive over UDP although the path is failing, TLS must connect within this time.
 const TRY: Duration = Duration::from_secs(30);
 /// If UDP fails again within this time after packets have switched back, the interval between echo requests
 /// grows.

@@ -198,15 +198,15 @@ fn routes_follow_the_sessions() {
     world.run(SOON);
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
-    // A client that lost its server has moved to the other one. The first server notices this once it is
-    // back.
+    // The first server stops, so its clients move to the second server. When the first server runs again, it
+    // notices that they are gone.
     world.hosts[SERVERS[0]].stopped = true;
     world.run(Duration::from_secs(20));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0, 1]));
     world.hosts[SERVERS[0]].stopped = false;
     world.run(Duration::from_secs(10));
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[]));
-    // One peer is removed, one comes back, and a server is drained.
+    // A peer is removed from the second server and returns to the first. Then the second server is drained.
     let now = world.now;
     world.hosts[SERVERS[1]].reload(now, &text([true, false]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0]));

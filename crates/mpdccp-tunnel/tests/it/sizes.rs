@@ -1,5 +1,5 @@
-//! Tests with paths that carry smaller packets than other paths do, than IPv6 requires, or than they did
-//! before.
+//! Tests with paths whose MTU is smaller than that of other paths, smaller than IPv6 requires, or smaller
+//! than before.
 
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVER, World, inner, inner6, server_text, talk};
 use etherparse::{IpNumber, Ipv6Header};

@@ -314,8 +314,8 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
         world.open(1_000);
         let now = world.now;
         for host in killed {
-            // If only one end was killed, it loses its journal too, so it depends on the other end's report
-            // of the dead connection.
+            // An end that is killed alone also loses its journal here, so that it depends on the other end's
+            // report of the dead connection.
             if killed.len() == 1 {
                 world.hosts[*host].saved.remove(&StateFile::Connections);
             }
@@ -358,8 +358,8 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The connection is in the server's journal, and the server would not accept a report from the client. No
-    // segment of the connection may reach the peer that now has the address.
+    // The server's journal lists the connection. The server does not accept the client's report of it,
+    // because the address now belongs to another peer. No segment of the connection may reach that peer.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
 

@@ -180,8 +180,8 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// Allowed number of bytes in one second at 1 Mbit/s, which is 125,000 bytes. Hosts get their credit in
-/// advance, so a quarter more or less is allowed.
+/// Allowed range of bytes in one second at 1 Mbit/s. The exact number is 125,000 bytes, but hosts may send
+/// ahead of the rate, so the range allows about a quarter more or less.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]
