@@ -35,8 +35,8 @@ impl Path {
         Path::unbound().interface(interface)
     }
 
-    /// Sends only through this network interface (SO_BINDTODEVICE). Otherwise, the system's routes choose the
-    /// interface, even if the path has a local address, and may choose another path's interface.
+    /// Sends only through this network interface (SO_BINDTODEVICE). Without this setting, the system's routes
+    /// choose the interface, even if the path has a local address. They may choose another path's interface.
     pub fn interface(self, name: &str) -> Path {
         Path { interface: Some(name.to_owned()), ..self }
     }

@@ -1,4 +1,4 @@
-//! Tells whether a connection is ready, if desired through a descriptor for an event loop.
+//! Reports which operations of a connection would not block, also through a descriptor for an event loop.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;

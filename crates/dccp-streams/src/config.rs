@@ -57,8 +57,8 @@ pub struct Stats {
     pub packets_received: u64,
     /// Numbered packets declared lost.
     pub packets_lost: u64,
-    /// Packets that arrived after they had been declared lost because later packets of their path arrived
-    /// first.
+    /// Packets that were declared lost because later packets of their path had arrived, but that still
+    /// arrived.
     pub losses_taken_back: u64,
     /// Number of times that the probe timer expired.
     pub probe_timeouts: u64,

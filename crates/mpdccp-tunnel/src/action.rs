@@ -215,7 +215,7 @@ impl HookEvent {
     }
 }
 
-/// Files of the state directory. Each tunnel has its own, named after its interface.
+/// Files of the state directory. Each tunnel has its own files, named after its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StateFile {
     /// How much data the paths have carried this month.

@@ -70,7 +70,7 @@ pub(crate) struct Peer {
     pub(crate) carried: Option<Carried>,
     /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
-    /// Index of the server in use, and the time since which all paths to that server have been down.
+    /// Index of the server in use, and the time since which no path to that server has worked.
     pub(crate) server: usize,
     pub(crate) silent_since: Option<Time>,
     /// Whether the peer has ever proved its key.

@@ -58,7 +58,7 @@ fn a_descriptor_tells_once_of_room() {
         assert!(readable(fd, 20));
     }
     std::thread::spawn(move || while there.recv().is_ok() {});
-    // No sender is waiting for room any more.
+    // No sender is waiting for room any more, so free room no longer makes the descriptor readable.
     while here.try_event().is_some() {}
     here.ready();
     assert!(!readable(fd, 0));

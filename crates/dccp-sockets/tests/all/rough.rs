@@ -64,7 +64,7 @@ fn both_ends_find_the_size_that_a_path_carries() {
     relay.carries.store(1300, Relaxed);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // Check this before calling `stats`, because `stats` also reads the sizes.
+    // Check this before the first call of `stats`, because `stats` would itself update the sizes.
     until(|| [&here, &there].iter().all(|end| end.max_datagram_size() < 1300));
     until(|| here.try_event() == Some(Event::Size(here.max_datagram_size())));
     assert!([&here, &there].iter().all(|end| end.stats().paths[0].path_mtu <= 1300));
@@ -162,7 +162,8 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
     let relay = Relay::new(addr, 0);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // The client must not learn that the server has ended, as if the server had been killed.
+    // Drop all packets, so that the client does not learn of the server's end. To the client, it is as if the
+    // server had been killed.
     relay.cut.store(true, Relaxed);
     there.abort();
     drop((there, listener));

@@ -36,7 +36,7 @@ impl Timestamp {
         wall.max(newest)
     }
 
-    /// Saves the time of a handshake if that is the newest one.
+    /// Saves the time of a handshake if this is the newest handshake.
     pub(crate) fn remember(&mut self, handshake: Duration, out: &mut Actions) {
         let used = handshake.as_secs() + 1;
         if used > self.newest {

@@ -6,9 +6,9 @@ use mpdccp_units::{Duration, Rate, Time};
 /// that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Bounds for streams, as durations at the configured rate. Streams stop when the accepted bytes are ahead of
-/// the rate by the second bound, and continue when they are ahead by only the first. The rest of `BURST` is
-/// reserved for packets, which would otherwise be dropped.
+/// Bounds on how far the accepted bytes are ahead of the rate, as durations at the rate. Streams stop at the
+/// second bound, and continue once the lead has fallen to the first. The rest of `BURST` is reserved for
+/// packets, which would otherwise be dropped.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
 /// A token bucket. `paid` is the time by which all accepted packets would have passed if sent at exactly the

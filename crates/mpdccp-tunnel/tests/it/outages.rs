@@ -199,7 +199,7 @@ fn the_path_that_answers_first_opens_the_only_session() {
     }
 }
 
-/// A service manager can restart a tunnel that ended, but not one that only lacks a part.
+/// If a part of the host fails, the whole tunnel ends, so that a service manager can restart it.
 #[test]
 fn a_tunnel_whose_host_fails_ends_with_the_error() {
     let mut world = up();

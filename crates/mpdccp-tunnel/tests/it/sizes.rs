@@ -233,8 +233,8 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     }
 }
 
-/// The tunnel may use a size before the probe of that size is answered, because some paths never answer
-/// probes.
+/// The tunnel sends packets of a size before the probe of that size is answered, because some paths never
+/// answer probes.
 #[test]
 fn the_first_large_packets_wait_for_no_probe() {
     for mtu in [1500, 1250] {

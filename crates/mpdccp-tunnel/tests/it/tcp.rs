@@ -208,7 +208,8 @@ fn an_end_that_wants_packets_gets_packets() {
     }
 }
 
-/// The host is scanning ports or has given up. The private namespace's kernel reports neither.
+/// A host resets its handshake if it is scanning ports or has given up. The kernel in the private namespace
+/// does not report such a reset.
 #[test]
 fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut world = world(STREAMS, STREAMS);
@@ -404,7 +405,7 @@ fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     assert_eq!((world.told(0), world.told(SERVER)), (vec![], vec![]));
     world.says(0, Event::Data(near, b"late".to_vec()));
     assert_eq!(world.told(SERVER), [Told::Data(far, b"late".to_vec())]);
-    // If the session carries no TCP connection, it ends as usual.
+    // After an outage of more than 15 minutes, the session ends, and its connections are reset.
     cut(&mut world, false);
     world.run(Duration::from_secs(1_000));
     assert_eq!(
