@@ -125,7 +125,8 @@ impl Listener {
     /// Sends up to three DCCP-Listen packets (RFC 5596) to a client, to open the NATs and firewalls in front
     /// of this end. The client must connect from this address (with UDP, also from its UDP port) and from
     /// this DCCP port, which it sets with [`Options::source_ports`]. The two ends must learn each other's
-    /// addresses and ports by other means. This is not possible with keys, which have their own handshake.
+    /// addresses and ports by other means. Listen packets are not possible with keys, which have their own
+    /// handshake.
     ///
     /// # Errors
     /// [`ConnectError::Options`] if the listener uses keys, or if the data thread has ended.

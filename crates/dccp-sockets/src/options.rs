@@ -227,8 +227,8 @@ impl Options {
         self
     }
 
-    /// Adds a path to a client's connection. The first path replaces the address that the system would
-    /// choose; two or more paths make the connection a multipath session.
+    /// Adds a path to a client's connection. Without this setting, there is one path, whose local address the
+    /// system chooses. Two or more paths make the connection a multipath session.
     pub fn path(mut self, path: Path) -> Options {
         self.paths.push(path);
         self

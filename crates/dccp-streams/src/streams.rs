@@ -283,8 +283,8 @@ impl Streams {
             return Err(StreamError::Blocked);
         }
         stream.recv.end_read |= len == 0;
-        // With `len` 0, the caller was asking about the end of the stream, which is also reported by an
-        // event.
+        // After bytes were consumed, an event reports further bytes or the end. With `len` 0, the caller
+        // already knows of the end.
         stream.wants_read = len > 0 && stream.recv.available() == 0;
         self.notify_readable(id.0);
         self.on_consumed(id.0, len as u64);

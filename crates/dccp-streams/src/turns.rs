@@ -7,6 +7,7 @@ use crate::stream::Stream;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
+/// The waiting streams of one priority: new ones, which have newly written data, and old ones.
 #[derive(Debug, Default)]
 struct Level {
     new: VecDeque<u64>,

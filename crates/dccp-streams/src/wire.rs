@@ -329,8 +329,8 @@ impl<'a> Writer<'a> {
         &mut self.buf[self.len - len..self.len]
     }
 
-    /// Writes the header into the bytes that were left free at the front. If the header is shorter than that,
-    /// moves the frames forward. Returns the length of the packet.
+    /// Writes the header into the bytes that were left free at the front. If the header is shorter than these
+    /// bytes, moves the frames forward. Returns the length of the packet.
     pub(crate) fn finish(self, skip: usize, header: Header) -> usize {
         let Writer { buf, len } = self;
         let mut head = Writer::new(buf, 0);

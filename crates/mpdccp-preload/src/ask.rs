@@ -102,7 +102,7 @@ pub(crate) fn ask<'a>(
     send(&control, request, fd.and_then(borrow)).map_err(gone)?;
     let (len, fd) = loop {
         match receive(&control, bytes, true) {
-            // The connection attempt continues, as in the kernel.
+            // A signal has interrupted connect. The connection attempt continues, as in the kernel.
             Err(Errno::INTR) if matches!(request, Request::Connect { .. }) => return Err(libc::EINTR),
             Err(Errno::INTR) => {}
             Err(_) | Ok((0, _)) => return Err(libc::ECONNRESET),

@@ -67,7 +67,7 @@ unsafe fn total(parts: *const iovec, count: usize) -> usize {
     if parts.is_null() || count > libc::UIO_MAXIOV as usize {
         return 0;
     }
-    // SAFETY: the caller guarantees this.
+    // SAFETY: the caller guarantees that `parts` points to `count` elements.
     unsafe { slice::from_raw_parts(parts, count) }
         .iter()
         .fold(0, |sum, part| sum.saturating_add(part.iov_len))

@@ -54,7 +54,7 @@ pub enum Event {
     Finished(Flow),
     /// The connection was reset, or it timed out.
     Reset(Flow),
-    /// Both directions of the connection have ended, and the host has acknowledged all data. Until then, its
-    /// segments belong to the private namespace.
+    /// Both directions of the connection have ended, and the host has acknowledged all data. Until then, the
+    /// host's segments belong to the private namespace.
     Ended(Flow),
 }

@@ -136,7 +136,7 @@ impl FlowTable {
             }
             Some(Entry { flow, state: State::Accepting, .. }) if segment.resets => {
                 let flow = *flow;
-                // The namespace's kernel does not report if a handshake is reset.
+                // The namespace's kernel does not report that a handshake was reset.
                 self.end(now, flow, State::Ended);
                 Verdict::Aborted(flow)
             }

@@ -42,7 +42,7 @@ fn idle_listeners_give_their_descriptors_back() {
         end.handle.send([Command::Reset(Flow(n))]);
     }
     let before = getrlimit(Resource::Nofile).current;
-    // All descriptors below the lowest free one are in use.
+    // All descriptors below the lowest free one are in use, so a limit of this number leaves none free.
     let lowest = rustix::io::dup(end.handle.tun()).unwrap();
     set_limit(Some(rustix::fd::AsRawFd::as_raw_fd(&lowest) as u64));
     drop(lowest);

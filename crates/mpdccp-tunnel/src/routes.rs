@@ -29,9 +29,9 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     wanted
 }
 
-/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route for as long
-/// as it exists. A route is set even if the interface's own network covers it, because a daemon announces
-/// that network only as a whole.
+/// Routes of a server with `routes = "sessions"`, by peer. While a route exists, a routing daemon announces
+/// it. A route is set even if the interface's own network covers it, because the daemon announces that
+/// network only as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRoutes {
     set: BTreeMap<usize, Vec<IpNet>>,

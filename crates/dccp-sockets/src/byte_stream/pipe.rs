@@ -316,8 +316,8 @@ mod tests {
         assert!(!pipe.holds(&all));
     }
 
-    /// A peer decides how many streams there are and how fast it reads them, so the pipes' memory has a limit
-    /// for all of them. Each pipe still has room.
+    /// A peer decides how many streams there are and how fast it reads them, so the memory of all pipes
+    /// together is limited. Each pipe still has some room.
     #[test]
     fn the_pipes_of_a_connection_share_their_memory() {
         let mut all = Streams::new(streams::Role::Client, streams::Config::default());

@@ -264,8 +264,8 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "the client has no key");
 }
 
-/// Opens more connections at once than one source may start handshakes. This works because the connections of
-/// a connector share a channel.
+/// Opens more connections at once than the number of handshakes that one source may start. This works because
+/// the connections of a connector share a channel.
 #[test]
 fn connections_of_a_connector_share_one_channel() {
     const MANY: usize = 300;

@@ -23,7 +23,7 @@ fn tells_packets_congestion_control_and_the_end() {
     (0..DATAGRAMS).for_each(|_| here.send(&[1; 700]).unwrap());
     here.finish().unwrap();
     while there.recv().is_ok() {}
-    // The data thread owns the file. It ends with its last handle.
+    // The data thread owns the file. Once the last handle is gone, the thread ends and the file is complete.
     drop(here);
     let whole = |records: &[Value]| records.iter().any(|r| r["name"] == "connectivity:connection_closed");
     let mut all = Vec::new();

@@ -95,7 +95,8 @@ fn a_stream_without_bytes_is_finished_when_the_peer_closes() {
     here.close();
     assert!(matches!(there.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
     assert_eq!(empty.finish_timeout(Some(PATIENT)), Ok(()));
-    // A write fails as after an orderly end, but data without its end is incomplete.
+    // After the orderly end, a write fails with a broken pipe. A read fails with a reset, because the data of
+    // the stream has no end.
     assert_eq!((&empty).write(b"late").unwrap_err().kind(), ErrorKind::BrokenPipe);
     assert_eq!((&empty).read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }

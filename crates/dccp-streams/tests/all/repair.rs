@@ -1,4 +1,4 @@
-//! Lost data is retransmitted, and no other data.
+//! Tests that lost data is retransmitted, and that no other data is.
 
 use crate::common::{Link, Net, ms};
 use dccp_streams::{Event, Reason};

@@ -75,7 +75,7 @@ fn a_reader_that_stops_holds_back_its_own_stream_only() {
 fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
     let config = Config { receive_memory: 1 << 20, send_memory: 1 << 20, ..Config::default() };
     let mut net = Net::new(vec![Link::new(ms(10), 50)], [config; 2]);
-    // Their windows together are six times as large as the memory.
+    // The windows of these streams together are six times as large as the memory.
     let stalled: Vec<_> = (0..100).map(|_| net.stream(1)).collect();
     let read = net.stream(1);
     for _ in 0..1_000 {

@@ -131,7 +131,8 @@ fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     assert_eq!(begins(&world)[2..4], [Some(Over::Tls); 2]);
 }
 
-/// The client waits before it moves to the next server, because its sockets would start with UDP again there.
+/// A client that may use TLS waits longer before it moves to the next server, because its sockets would start
+/// with UDP again there.
 #[test]
 fn a_path_has_time_to_find_out_that_udp_does_not_answer() {
     for (encapsulation, tries) in [("udp", [true, true]), ("auto", [false, true])] {

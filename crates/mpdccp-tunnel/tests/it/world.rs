@@ -29,7 +29,7 @@ pub(crate) fn server_ip(server: usize) -> IpAddr {
     Ipv4Addr::new(198, 51, 100, server as u8 - 1).into()
 }
 
-/// Returns the inner address of a client. Both servers have the same inner address.
+/// Returns the inner address of a client, or the one that both servers have.
 pub(crate) fn inner(host: usize) -> Ipv4Addr {
     if host < CLIENTS { Ipv4Addr::new(10, 0, 0, 2 + host as u8) } else { Ipv4Addr::new(10, 0, 0, 1) }
 }
@@ -52,7 +52,7 @@ pub(crate) struct ClientFile {
     pub(crate) quota: bool,
     /// Whether the client also has inner IPv6 addresses.
     pub(crate) v6: bool,
-    /// Address of the servers.
+    /// Addresses of the servers, as the value of the key `remote`.
     pub(crate) remote: String,
     pub(crate) extra: String,
 }
