@@ -21,7 +21,7 @@ pub struct Listener {
     socket: u32,
 }
 
-/// Returns the next connection, an error if no more will arrive, or `None` if there is neither yet.
+/// Returns the next connection, or an error if no more will arrive. Returns `None` if the caller must wait.
 pub(crate) fn accept(
     runtime: &Arc<Runtime>,
     state: &mut BacklogState,

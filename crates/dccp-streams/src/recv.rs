@@ -215,7 +215,7 @@ impl RecvHalf {
         self.chunks.release(pool, end, end == self.highest);
     }
 
-    /// The peer reset the stream after `size` bytes. Returns the increase in the highest offset.
+    /// Handles the peer's reset of the stream after `size` bytes. Returns the increase in the highest offset.
     pub(crate) fn on_reset(
         &mut self,
         pool: &mut Pool,

@@ -131,7 +131,7 @@ impl SendHalf {
         unsent
     }
 
-    /// The peer raised the limit.
+    /// Handles a limit from the peer, which may be higher than the current one.
     pub(crate) fn on_limit(&mut self, limit: u64) {
         if limit > self.limit {
             let left = limit.saturating_sub(self.sent);

@@ -196,7 +196,7 @@ impl FlowTable {
         open.map(|entry| entry.asked = true).is_some()
     }
 
-    /// The far host has proved to be alive. Returns the held keepalive, for the private namespace to answer.
+    /// Handles proof that the far host is alive. Returns the held keepalive, which the namespace answers.
     pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
@@ -348,8 +348,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end has connected. Returns the held SYN for the private namespace, or `None` if the host has
-    /// given up.
+    /// Handles the report that the far end has connected. Returns the held SYN for the private namespace, or
+    /// `None` if the host has given up.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
         let entry = self.entries.get_mut(&tuple).filter(|e| matches!(e.state, State::Held(_)))?;
@@ -360,9 +360,9 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer for the host, if there is one. After
-    /// [`Refusal::Limit`] and [`Refusal::Silence`], the flow travels as packets. After `Silence`, packets may
-    /// work because the remote host may have answered over a route that bypasses the far end.
+    /// Handles the report that the far end could not connect. Returns the answer for the host, if there is
+    /// one. After [`Refusal::Limit`] and [`Refusal::Silence`], the flow travels as packets. After `Silence`,
+    /// packets may work because the remote host may have answered over a route that bypasses the far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };
@@ -391,7 +391,7 @@ impl FlowTable {
         }
     }
 
-    /// This end's kernel could not connect. Returns the answer for the other end.
+    /// Handles the report that this end's kernel could not connect. Returns the answer for the other end.
     pub fn failed(&mut self, now: Time, flow: Flow, refused: bool) -> Refusal {
         let seen = match self.tuples.get(&flow).and_then(|tuple| self.entries.get(tuple)) {
             Some(Entry { state: State::Connecting(seen), .. }) => *seen,

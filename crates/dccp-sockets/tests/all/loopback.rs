@@ -197,7 +197,7 @@ fn errors_name_what_they_are_about() {
 }
 
 /// RFC 5595 section 3.3: connections to a port must not conflict, so a port accepts no second listener,
-/// whatever its Service Code.
+/// not even with another Service Code.
 #[test]
 fn a_port_that_is_taken_takes_no_second_listener() {
     let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();

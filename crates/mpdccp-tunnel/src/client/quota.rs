@@ -118,7 +118,7 @@ impl Quotas {
             match exhausted {
                 true => cx
                     .out
-                    .warn(format!("peer {name}: path {path} has used its monthly volume and is standby")),
+                    .warn(format!("peer {name}: path {path} has used up its monthly volume and is now standby")),
                 false => cx.out.info(format!(
                     "peer {name}: path {path} is below its quota again (new month or new quota); its configured priority applies"
                 )),

@@ -101,7 +101,7 @@ impl Config {
         match (self.role, self.dns.iter().find(|ip| !behind(*ip))) {
             (Role::Server, _) if !self.dns.is_empty() => Err("dns is only for role = \"client\"".into()),
             (Role::Client, Some(ip)) => Err(format!(
-                "dns: {ip} is in no peer's allowed_ips, so the tunnel does not carry packets to it"
+                "dns: {ip} is in no peer's allowed_ips, so the tunnel does not carry packets to it; add it to allowed_ips"
             )),
             _ => Ok(()),
         }
