@@ -262,14 +262,15 @@ mod tests {
     fn a_sparse_flow_goes_first() {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
-        // Two packets of 1,500 bytes exceed the quantum, so the flow becomes an old one.
+        // Two packets of 1,500 bytes exceed the quantum. The flow becomes an old one, but only at its next
+        // turn.
         assert_eq!(rig.pop(2), [(BULK, 0), (BULK, 1)]);
-        assert_eq!(rig.queue.old.len(), 0, "the credit is checked only at the flow's next turn");
+        assert_eq!(rig.queue.old.len(), 0, "the flow must not become an old one before its next turn");
         for i in 0..5 {
             rig.pop(1);
             rig.push(SPARSE, 100, i);
             assert_eq!(rig.pop(1), [(SPARSE, i)], "the sparse flow waited behind the bulk flow");
-            // At its turn among the old flows, the flow is empty and leaves the lists.
+            // At its turn among the old flows, the sparse flow is empty and leaves the lists.
             rig.pop(3);
         }
     }

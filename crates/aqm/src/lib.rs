@@ -23,7 +23,7 @@
 //!     let meta = Meta { bytes: 1000, ecn: Ecn::NotEct, flow };
 //!     queue.enqueue(Item { arrived: now, meta, packet }, None, Limit::Packets(3), &mut dropped);
 //! }
-//! // Half of the longest flow was dropped.
+//! // Half of the 3,000 bytes of flow 1 was dropped, rounded up to whole packets.
 //! assert_eq!(dropped.0, 2);
 //! let left = core::iter::from_fn(|| queue.dequeue(now, &mut dropped));
 //! assert!(left.map(|item| item.packet).eq(["bulk", "call"]));

@@ -1,5 +1,5 @@
-//! Runs both walks of ARCHITECTURE.md in virtual time without system calls. Tools use it to count
-//! instructions, allocations and bytes.
+//! Runs both walks of ARCHITECTURE.md, the routes of a sent and of a received packet through the code, in
+//! virtual time and without system calls. Tools use it to count instructions, allocations and bytes.
 //!
 //! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet passes through the
 //! functions `down`, `up` and `back`; `back` handles the acknowledgements at both ends. callgrind counts
@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(1);
 const BURST: u64 = 20;
 const SIZE: usize = 1400;
 
-/// Size limit of a [`Run`].
+/// Maximum size of a [`Run`], bytes.
 const RUN: usize = 65_000;
 
 /// Packets of equal size for one destination, which one system call would send. Only the last may be shorter.

@@ -5,7 +5,7 @@ use crate::secure::{HEADER, TAG};
 use dccp_proto::{Ecn, Route, Sink};
 use std::net::{IpAddr, SocketAddr};
 
-/// Limits on a run: packets (the kernel's UDP_MAX_SEGMENTS) and bytes.
+/// Maximum number of packets in a [`Run`] (the kernel's UDP_MAX_SEGMENTS), and maximum number of bytes.
 const MAX_SEGMENTS: usize = 64;
 const MAX_BYTES: usize = 65_000;
 
@@ -51,8 +51,8 @@ impl Run {
         Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
     }
 
-    /// Splits the run into parts of consecutive packets that have the same mark. Without `marking` there is
-    /// only one part. Call this before the records are sealed.
+    /// Splits the run into parts of consecutive packets that have the same [`Mark`]. Without `marking`, the
+    /// whole run is one part. Call this before the records are sealed.
     pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
         parts.clear();
         let Some(marking) = marking else {

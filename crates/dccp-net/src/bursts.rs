@@ -1,4 +1,5 @@
-//! Reads and writes a TUN device in bursts. With offload, one system call passes several segments of a flow.
+//! Reads and writes a TUN device in bursts. With offload, one system call passes several segments of a flow
+//! as one large packet (super-packet).
 
 use crate::Tun;
 use crate::gro::NEEDS_CHECKSUM;
@@ -14,7 +15,7 @@ const LARGEST: usize = 65_535;
 /// Size of each packet's buffer, if the MTU does not exceed this size. With a larger MTU, each buffer has
 /// room for the largest packet.
 const USUAL: usize = 2_048;
-/// Smaller packets are copied instead of moved.
+/// Packets with fewer bytes than this are copied instead of moved.
 const LEAST: usize = 1_024;
 
 /// Exchanges bursts with a TUN device that was created with `offload`. Splits super-packets from the kernel

@@ -141,7 +141,7 @@ pub trait Encapsulation: Send {
     /// As for [`check`](Self::check).
     fn device(&self, remote: SocketAddr) -> io::Result<String>;
 
-    /// Enables [`refused`](Self::refused). Without this, the kernel does not report refusals.
+    /// Makes the kernel report ICMP unreachable messages, whose senders [`refused`](Self::refused) returns.
     ///
     /// # Errors
     /// The error of the system.

@@ -39,7 +39,7 @@ pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()>
     Ok(())
 }
 
-/// Calls the granter if there is one. It does not need `mark`, because it knows the mark already. Otherwise
+/// If there is a granter, passes the socket to it, without `mark`, which the granter already knows. Otherwise
 /// calls [`grant_socket`].
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! Generic receive offload in user space: groups consecutive packets of a flow, so that the kernel accepts
 //! each group as one packet, and builds the header of each group.
 //!
-//! The library that splits packets can also coalesce them, but copies each packet twice. This code does not
-//! move the packets; one `writev` collects them.
+//! The library that splits packets can also coalesce them, but copies each packet twice. This code copies no
+//! packets; one `writev` collects them.
 
 use std::ops::Range;
 use tun_rs::{

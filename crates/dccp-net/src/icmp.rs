@@ -6,8 +6,8 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-/// Reads the next error, or returns `None` if there is none. The inner value is the destination, if its host
-/// reported that the port or the protocol is unreachable.
+/// Reads the next error. Returns `None` if there is none. The inner value is the destination of the packet,
+/// or `None` if the error does not say that the destination's port or protocol is unreachable.
 pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     let mut byte = [0];
     let mut parts = [IoSliceMut::new(&mut byte)];

@@ -52,7 +52,7 @@ mod encapsulation;
 mod links;
 mod outer_mark;
 mod refusals;
-/// Encrypted channels and their keys. Without the feature `encryption`, there are no keys.
+/// Encrypted channels and their keys. Without the feature `encryption`, no key or channel can be created.
 #[cfg(feature = "encryption")]
 pub use dccp_secure as secure;
 #[cfg(not(feature = "encryption"))]

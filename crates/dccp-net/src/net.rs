@@ -50,7 +50,7 @@ pub struct Net {
     channel_events: Vec<ChannelEvent>,
     /// The qlog file.
     pub qlog: Option<Qlog>,
-    /// How long the host had been suspended when the channels' keys were last made older for that.
+    /// The host's total time in suspension when the age of the channels' keys was last corrected for it.
     suspended: Duration,
 }
 

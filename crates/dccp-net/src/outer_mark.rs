@@ -24,8 +24,8 @@ pub trait Marking: Send {
         self.outer(data_of(packet).map(|data| &packet[data]), ecn)
     }
 
-    /// Called when application data has arrived in a packet with this ECN field. May change the data. Returns
-    /// how many bytes of the data to deliver.
+    /// Called when application data has arrived in a packet with this ECN field, which is never Not-ECT. May
+    /// change the data. Returns how many bytes of the data to deliver.
     fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
 }
 
@@ -63,7 +63,8 @@ pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     (matches!(kind, DATA | DATA_ACK) && start < packet.len()).then_some(start..packet.len())
 }
 
-/// Passes the outer header of a packet to the marking. Returns the packet for the endpoint.
+/// Passes the application data and the ECN field of a received ECN-capable packet to the marking, which may
+/// change and shorten the data. Returns the packet for the endpoint.
 pub(crate) fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
     if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
         let kept = marking.arrived(&mut packet[data.clone()], ecn);

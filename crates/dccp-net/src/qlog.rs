@@ -125,8 +125,8 @@ impl Qlog {
         let _ = self.file.flush();
     }
 
-    /// Writes the values of paths that have changed since the last time. Does nothing if the last time was
-    /// too recent.
+    /// Writes the values of paths that have changed since they were last written. Does nothing if the paths
+    /// were examined less than [`LOOK`] ago.
     pub(crate) fn look(&mut self, now: Time, endpoint: &Endpoint) {
         if now.since(self.looked) < LOOK && self.looked != Time::ZERO {
             return;
@@ -166,7 +166,7 @@ impl Seen {
             events.push(("recovery:congestion_state_updated", json!({ "old": self.phase, "new": tx.phase })));
             self.phase = tx.phase;
         }
-        // The count also decreases, when packets turn out not to be lost.
+        // The count decreases when packets that were declared lost arrive after all.
         if tx.lost.packets > self.lost {
             events.push(("recovery:packet_lost", json!({ "packets": tx.lost.packets - self.lost })));
         }

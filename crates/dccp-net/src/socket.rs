@@ -1,5 +1,5 @@
-//! The common part of both encapsulations: a bound, non-blocking socket that sends and receives the ECN
-//! field, reports receive times, and receives packets in batches.
+//! The common part of the UDP and raw encapsulations: a bound, non-blocking socket that sends and receives
+//! the ECN field, reports receive times, and receives packets in batches.
 
 use crate::SocketStats;
 use crate::bind::Bind;
@@ -31,7 +31,7 @@ pub(crate) struct Socket {
     raw: bool,
     /// Mark of sent packets (SO_MARK), for policy routing.
     mark: Option<u32>,
-    /// The system's socket, which this part uses for sending.
+    /// The sending part, which owns the system's socket.
     pub(crate) outlet: Outlet,
     state: UdpSocketState,
     buffer: Vec<u8>,
@@ -93,11 +93,11 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     }
 }
 
-/// Selects the control messages of received packets. There are four: receive time, addresses, segment size
-/// and ECN field. The control buffer of quinn-udp has room for only three of them; with all four, the ECN
-/// field would be lost. Raw sockets have no segment size. Of the UDP sockets, those bound to an address do
-/// without the addresses, and all others do without the receive time. The result is ignored, because
-/// emulators of Linux that lack an option do not send its message either.
+/// Disables one control message of received packets where necessary. There are four: receive time, addresses,
+/// segment size and ECN field. quinn-udp's control buffer has room for only three; with all four, the ECN
+/// field would be lost. Raw sockets have no segment size. UDP sockets bound to an address do without the
+/// addresses, and other UDP sockets without the receive time. Errors are ignored: an emulator of Linux that
+/// lacks an option does not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     let _ = match bind.addr {
@@ -160,7 +160,7 @@ impl Socket {
     pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
         let inner = &self.outlet.inner;
         if self.raw && self.bind.addr.is_ipv6() {
-            // Raw IPv6 sockets refuse the option for IPv4, which the call in the other branch sets too.
+            // The call in the other branch also sets the option for IPv4, which raw IPv6 sockets refuse.
             setsockopt(inner, Ipv6RecvErr, &true)?;
         } else {
             self.state.enable_transport_errors(inner.into())?;

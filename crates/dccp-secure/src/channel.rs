@@ -100,7 +100,7 @@ pub(crate) struct Pending {
     /// Whether the message was sent before the peer's server was known, so that any of the peer's servers may
     /// answer.
     pub(crate) anywhere: bool,
-    /// First code of the message, by which a cookie reply refers to the message.
+    /// The message's first code (WireGuard's mac1), which a cookie reply uses to identify the message.
     pub(crate) code: Code,
     pub(crate) since: Time,
     pub(crate) sent: Time,

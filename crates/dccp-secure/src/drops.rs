@@ -21,7 +21,7 @@ pub enum Reason {
     UnknownPeer,
     /// A handshake that is not newer than an earlier one.
     OldHandshake,
-    /// Both ends have no common cipher.
+    /// The two ends have no cipher in common.
     NoCommonCipher,
     /// No free index is left, or too many peers that are not configured have channels.
     TooMany,
@@ -35,8 +35,8 @@ pub enum Reason {
     Replayed,
     /// A record that fails authentication.
     Forged,
-    /// An echo request beyond the peer's limit or the limit of pending answers, or a stranger's for answers
-    /// larger than the request.
+    /// An echo request that exceeds the peer's rate limit or the limit of pending answers. Or a stranger's
+    /// echo request for answers larger in total than the request.
     EchoLimited,
 }
 

@@ -72,7 +72,7 @@ counters! {
     HeldBeyondMemory = "held_beyond_memory",
     /// MP_JOIN or MP_KEY after the handshake.
     HandshakeOptionLate = "handshake_option_late",
-    /// Data with an MP_SEQ far from all others.
+    /// Data whose MP_SEQ is too far from those of all other packets.
     ImplausibleMpSeq = "implausible_mp_seq",
     /// A join with an invalid multipath option or another version.
     JoinMalformedOrOtherVersion = "join_malformed_or_other_version",
@@ -80,7 +80,7 @@ counters! {
     JoinOfClientSession = "join_of_client_session",
     /// MP_JOIN for a plain DCCP session.
     JoinOfPlainSession = "join_of_plain_session",
-    /// A join answered without Multipath DCCP.
+    /// A join whose Response does not agree on Multipath DCCP version 0.
     JoinOtherVersion = "join_other_version",
     /// MP_JOIN with an unknown connection identifier.
     JoinUnknownCi = "join_unknown_ci",
@@ -94,7 +94,7 @@ counters! {
     JoinWrongCi = "join_wrong_ci",
     /// A join with a wrong HMAC.
     JoinWrongHmac = "join_wrong_hmac",
-    /// DCCP-Listen (RFC 5596) without a client in REQUEST.
+    /// DCCP-Listen (RFC 5596) for which there is no client in REQUEST.
     Listen = "listen",
     /// A multipath option that cannot be parsed.
     MalformedMpOption = "malformed_mp_option",
@@ -153,7 +153,7 @@ counters! {
     TimeWait = "time_wait",
     /// A Request too long for an Init Cookie.
     TooLongForACookie = "too_long_for_a_cookie",
-    /// Options beyond the maximum number that can await confirmation.
+    /// A packet with more options to confirm than this end processes per packet. The rest are ignored.
     TooManyOptions = "too_many_options",
     /// A Request beyond [`crate::ListenConfig::max_sessions`].
     TooManySessions = "too_many_sessions",

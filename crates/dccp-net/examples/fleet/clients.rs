@@ -69,8 +69,9 @@ pub(crate) struct Clients {
     /// Number of open sessions, and of paths that are up.
     pub(crate) open: usize,
     pub(crate) up: usize,
-    /// Number of sessions closed so far, and which session to reopen when.
+    /// Number of sessions closed so far.
     pub(crate) closed: usize,
+    /// Sessions to reopen, each with the time to do so.
     again: VecDeque<(Instant, u32)>,
     /// Number of records received, and of answers to pings.
     pub(crate) received: u64,

@@ -196,7 +196,7 @@ fn raw_pair(addr: &str, header: u32) {
     }
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (3, 0));
 
-    // This packet counts as modified in transit, so it is sent by a socket that computes no checksum.
+    // Send a packet with a wrong checksum, through a socket that computes none. The receiver must drop it.
     let raw = socket2::Socket::new(
         socket2::Domain::for_address(remote),
         socket2::Type::RAW,

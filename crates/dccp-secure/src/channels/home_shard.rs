@@ -1,5 +1,5 @@
-//! A server with several shards. Which shard a message belongs to follows from its header or from the peer's
-//! number. A handshake continues on that shard.
+//! A server with several shards. A message's shard follows from its header or from the peer's number. A
+//! handshake continues on that shard.
 
 use super::{Channels, Input};
 use crate::address::Address;

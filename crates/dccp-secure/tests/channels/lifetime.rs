@@ -186,8 +186,8 @@ fn a_server_that_was_away_is_asked_again_within_a_second() {
     }
 }
 
-/// The server closed the client's session when it exited. Such a client retransmits its requests at growing
-/// intervals, as this test does.
+/// The server closed the session when it exited, so the client retransmits its Requests at growing intervals.
+/// This test sends at such intervals.
 #[test]
 fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
     let mut world = World::ready();

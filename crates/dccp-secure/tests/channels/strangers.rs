@@ -102,7 +102,7 @@ fn one_source_cannot_take_all_places_of_strangers() {
     assert!((20..24).all(|n| visit(n, &host, now, &mut server).is_ok()));
     assert_eq!(visit(24, &host, now, &mut server), full);
     assert!(visit(25, &other, now, &mut server).is_ok());
-    // The hosts of one /64 count as one. Fewer places are free now, so they have fewer.
+    // The hosts of one /64 count as one source. Fewer places are free now, so this source gets only three.
     assert!((30..33).all(|n| visit(n, &v6(&format!("fd00::{n}")), now, &mut server).is_ok()));
     assert_eq!(visit(33, &v6("fd00::33"), now, &mut server), full);
     assert!(visit(34, &v6("fd00:0:0:1::1"), now, &mut server).is_ok());
@@ -110,7 +110,7 @@ fn one_source_cannot_take_all_places_of_strangers() {
     assert!(visit(24, &host, now, &mut server).is_ok(), "silent strangers make room");
 }
 
-/// Messages with a forged source take up its places only until the source itself needs them.
+/// Handshakes with a forged source take up places of that source only until the source itself needs them.
 #[test]
 fn forged_handshakes_do_not_keep_their_source_out() {
     let now = Time::from_millis(1);

@@ -46,8 +46,8 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
-            // A Sync with a cookie leaves right after the Ack with the same cookie, which was lost or is
-            // late. A Reset would end the client's attempt, but the client repeats the Ack.
+            // The client sends its Ack with the cookie first, and then this Sync, so the Ack was lost or is
+            // late. A Reset would end the client's attempt. Without an answer, the client repeats the Ack.
             PacketType::Sync if known && cookie_codec::cookie(packet).is_some() => {
                 Refusal::Ignore(Counter::SyncBeforeCookie)
             }

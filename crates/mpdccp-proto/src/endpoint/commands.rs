@@ -123,8 +123,8 @@ impl Endpoint {
         self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
     }
 
-    /// Sets whether the application is too slow. While it is, all Acks carry Slow Receiver, and the peer does
-    /// not increase its rate (RFC 4340 section 11.6).
+    /// Sets whether the application reads too slowly. While it does, all Acks carry Slow Receiver, and the
+    /// peer does not increase its rate (RFC 4340 section 11.6).
     pub fn set_slow_receiver(&mut self, now: Time, session: SessionId, slow: bool) {
         self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
     }
@@ -247,8 +247,8 @@ impl Endpoint {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
 
-    /// Opens a client's session over this path, on which the caller knows that the server answers. This has
-    /// no effect once the server has answered the session's Request.
+    /// Opens a client's session over this path. Call this if the server is known to answer on the path. It
+    /// has no effect once the server has answered the session's Request.
     pub fn connect_over(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.connect_over(now, path));
     }
