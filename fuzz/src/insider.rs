@@ -245,7 +245,7 @@ impl Insider {
         }
     }
 
-    /// Sends the Request of the first subflow, or that of a join with this nonce.
+    /// Sends the Request of a join if `join` has a nonce, and otherwise the Request of the first subflow.
     fn open(&mut self, input: &mut Unstructured<'_>, net: &mut Net, join: Option<u32>) {
         let place = self.subflows.len();
         let flow = Subflow {

@@ -8,7 +8,7 @@ pub fn wire(bytes: &[u8]) {
     options(bytes);
     let Ok(packet) = Packet::parse(bytes) else { return };
     options(packet.option_bytes);
-    // This stack never writes this many option bytes; only the parser must handle them.
+    // This stack never writes more than `MAX_OPTIONS` bytes of options, so such a packet is only parsed.
     if packet.option_bytes.len() > dccp_wire::MAX_OPTIONS {
         return;
     }

@@ -20,7 +20,7 @@ pub fn is_channel(socket: u32) -> bool {
 pub struct ChannelRoutes {
     /// The channels.
     pub channels: Channels,
-    /// The first destination of each channel. It stays in the channel's route.
+    /// The first destination of each channel. The channel's route keeps it even if the peer moves.
     routes: BTreeMap<ChannelId, SocketAddr>,
     /// The channels that this end opened, keyed by underlying socket and first destination.
     begun: BTreeSet<(u32, SocketAddr, ChannelId)>,

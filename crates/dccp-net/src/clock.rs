@@ -11,7 +11,8 @@ impl Clock {
         Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }
 
-    /// Returns how long the host has been suspended since it booted. Meanwhile, this clock stands still.
+    /// Returns how long the host has been suspended since it booted. This clock stands still while the host
+    /// is suspended.
     pub(crate) fn suspended(self) -> Duration {
         let since_boot = nanos(clock_gettime(ClockId::Boottime));
         Duration::from_nanos(since_boot.saturating_sub(self.now().as_nanos()))

@@ -26,9 +26,9 @@ impl UdpEncapsulation {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
 
-    /// Opens one of `shards` sockets at the same address, which must be opened in the order of their numbers.
-    /// Records arrive at the socket whose number is in their header (byte 4); the kernel distributes other
-    /// datagrams by a hash of their addresses. Otherwise like [`marked`](Self::marked).
+    /// Opens one of `shards` sockets that share an address. They must be opened in the order of their
+    /// numbers. Records arrive at the socket whose number is in their header (byte 4); the kernel distributes
+    /// other datagrams by a hash of their addresses. Otherwise like [`marked`](Self::marked).
     ///
     /// # Errors
     /// As for [`marked`](Self::marked).

@@ -10,7 +10,8 @@ use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 
-/// As in WireGuard, a key is replaced after the first of these times and must not be used after the second.
+/// As in WireGuard, a key is replaced once it is older than `REKEY_AFTER`, and must not be used once it is
+/// older than `REJECT_AFTER`.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
 /// The initiator replaces a key of this age even if it has nothing to send. The responder cannot start a

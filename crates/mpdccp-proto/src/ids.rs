@@ -13,7 +13,7 @@ pub struct PathId(pub u32);
 pub struct PathName(pub u32);
 
 impl PathName {
-    /// Returns the hash of this name. It never equals the value that means that a path has no name.
+    /// Returns the hash of this name. It is never 0, which means that a path has no name.
     pub fn of(name: &str) -> PathName {
         let hash = name.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193)); // FNV-1a
         PathName(hash.max(1))

@@ -49,8 +49,9 @@ pub struct PathRow {
     pub state: PathState,
     /// Name.
     pub name: PathName,
-    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. It is the smaller of this end's and the
-    /// peer's priority (MP_PRIO). Some schedulers prefer primary paths with larger values.
+    /// Priority: 0 never, 1 standby, 2 secondary (overflow), 3 to 15 primary. If both this end and the peer
+    /// (MP_PRIO) have set a priority, the smaller one applies. Some schedulers prefer primary paths with
+    /// larger values.
     pub prio: u8,
     /// The peer's priority; 3 if the peer has not set one.
     pub peer_prio: u8,
@@ -62,7 +63,8 @@ pub struct PathRow {
     pub rttvar: Duration,
     /// Smallest RTT of the last two minutes.
     pub min_rtt: Option<Duration>,
-    /// Extra delay of packets compared with those that give round-trip times.
+    /// Extra delay of all packets compared with the packets that give RTT samples. If packets overtake each
+    /// other, only the fastest give samples.
     pub late: Late,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -75,7 +77,7 @@ pub struct PathRow {
     pub rate: Rate,
     /// Whether the rate is limited only by the application.
     pub app_limited: bool,
-    /// Capacity observed so far: [`rate`](Self::rate) without the part that was never tested.
+    /// [`rate`](Self::rate) without the assumption that an application-limited path is as fast as its pacer.
     pub seen: Rate,
     /// Recent packet loss, 0 to 1.
     pub loss: f32,
@@ -95,9 +97,8 @@ impl PathRow {
         matches!(self.gate, Gate::Open { .. })
     }
 
-    /// Returns the estimated one-way delay: half a round trip, plus the mean extra delay compared with the
-    /// packets that give round-trip times. For an idle path, the minimum RTT is used, because its queue has
-    /// drained.
+    /// Returns the estimated one-way delay: half the RTT plus the mean of [`late`](Self::late). On an idle
+    /// path, this is half the minimum RTT, because the path's queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)

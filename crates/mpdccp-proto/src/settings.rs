@@ -12,7 +12,7 @@ use crate::sched::SchedulerKind;
 use dccp_proto::Config;
 use mpdccp_units::Duration;
 
-/// A setting, as described in the reference of keys.
+/// A setting, as described in docs/keys.md.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Name of the setting in the tunnel's file and in scenarios.
@@ -99,7 +99,7 @@ settings! {
         elsewhere: ["--ccid", "Options::ccid"],
         |session, Ccid(ccid)| {
             session.connection.tx_ccids = alloc::vec![ccid];
-            // This end accepts any CCID that the peer prefers for its own half-connection.
+            // The peer may use any CCID for the half-connection on which it sends.
             session.connection.rx_ccids = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
         };
     /// Variant of CCIDs 5 and 250: tuned, or exactly as specified in their drafts.

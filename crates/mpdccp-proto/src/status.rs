@@ -85,9 +85,9 @@ pub struct FecStats {
     pub too_large: u64,
     /// FEC packets that arrived.
     pub received: u64,
-    /// Packets restored from others.
+    /// Lost packets restored by means of FEC packets.
     pub restored: u64,
-    /// Packets kept now: FEC packets, and the packets that they may need.
+    /// FEC packets kept now, and data packets kept in order to restore others.
     pub held: u64,
 }
 

@@ -16,11 +16,10 @@ const SILENT: Duration = Duration::from_secs(60);
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl Channels {
-    /// Accepts any peer that has a key, in addition to the configured peers, but at most `most` such peers at
-    /// a time. They have no preshared key. One source, that is, an IPv4 address or an IPv6 /64, may have
-    /// `each` of these peers, or fewer if few places are free. As long as such a peer has a channel,
-    /// [`peer_key`](Self::peer_key) returns the key for its number. A server with several shards must not
-    /// call this.
+    /// Accepts unknown peers in addition to the configured ones, but at most `most` at a time. They have no
+    /// preshared key. One source, which is an IPv4 address or an IPv6 /64, may have `each` unknown peers, or
+    /// fewer if few places are free. As long as an unknown peer has a channel, [`peer_key`](Self::peer_key)
+    /// returns the key for its number. A server with several shards must not call this.
     pub fn admit_strangers(&mut self, most: usize, each: usize) {
         (self.strangers.most, self.strangers.each) = (most, each);
     }

@@ -251,8 +251,7 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// Call this after the host was suspended for this time, during which `now` stood still. The keys have
-    /// aged meanwhile.
+    /// Call this after the host was suspended for the duration `time`. `now` stood still, but the keys aged.
     pub fn on_suspended(&mut self, now: Time, time: Duration) {
         for at in self.by_id.values().copied().collect::<Vec<_>>() {
             let gone = self.channels.get_mut(at).map(|channel| channel.on_suspended(now, time));

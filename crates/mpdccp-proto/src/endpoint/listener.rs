@@ -10,9 +10,9 @@ pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
     /// Ids of the peers in [`ListenConfig::peers`].
     pub(super) numbers: BTreeSet<u32>,
-    /// The first filter that allows a peer from one address, and the first that allows a peer from anywhere,
-    /// each with its position in the list.
+    /// For each address, the first filter that lists it: the filter's position and id.
     pub(super) from: BTreeMap<IpAddr, (usize, u32)>,
+    /// The first filter that allows any address: its position and id.
     pub(super) anywhere: Option<(usize, u32)>,
     pub(super) sessions: Occupancy,
 }

@@ -311,7 +311,7 @@ impl Endpoint {
         if held && !core::mem::replace(&mut entry.waiting, true) {
             self.total_cap.wait(id, rest);
         }
-        // The streams may have sent data, so they may have room for more.
+        // If streams have sent data, an event tells the application that they have room for more.
         self.gather(id);
         self.reap(id);
         rest

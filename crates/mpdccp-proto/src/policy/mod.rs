@@ -90,8 +90,8 @@ impl Rule {
     }
 
     /// Writes the rows of the paths that the rule's packets may take to `out`, with the priorities that apply
-    /// to these packets. Returns false if no such path is up, wide enough and of a priority above 0, and the
-    /// packet may neither wait nor take another path.
+    /// to these packets. Returns false if the packet must be dropped. This happens with [`Otherwise::Drop`]
+    /// if none of these paths is up, carries the packet's size and has a priority above 0.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
         out.extend(rows.iter().filter(|row| self.permits(row)).map(|row| self.ranked(row)));
@@ -128,8 +128,8 @@ impl Rule {
     }
 }
 
-/// If the peer gives a path this priority or a lower one, the path is excluded from normal use, and this end
-/// must respect that (RFC 9897 section 3.2.10).
+/// The highest priority by which a peer excludes a path from normal use. A rule must not override it with a
+/// higher priority (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 
 #[cfg(test)]

@@ -91,8 +91,7 @@ pub struct ReorderConfig {
     pub kind: ReorderKind,
     /// Longest time that a hole may last after it is detected.
     pub wait: Duration,
-    /// `active-fixed` only: give up holes early once they are proven lost. The published Active-Fixed does
-    /// not.
+    /// `active-fixed` only: give up holes early once they are proven lost, unlike the published Active-Fixed.
     pub proven: bool,
 }
 

@@ -104,12 +104,12 @@ impl Active {
         }
     }
 
-    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127, such as those of a
-    /// call during a download. A packet that waits for all packets up to the rounded distance also waits for
-    /// other flows on slower paths. The newest packet of the flow received here is the flow's previous packet
-    /// if two conditions hold. First, the peer would round its distance to `back`. Second, no packet of the
-    /// flow is missing between it and the rounded distance: either no packet at all is missing there, or the
-    /// flow never sends two packets so close to each other.
+    /// Finds the exact distance to the flow's previous packet if the peer has [rounded](Back::write) it.
+    /// Distances above 127 are rounded, such as those of a call during a download. With a rounded distance, a
+    /// packet also waits for other flows on slower paths. The newest packet received of the flow is the
+    /// previous one if two conditions hold. First, the peer would round its distance to `back`. Second, no
+    /// packet of the flow is missing between it and the rounded distance: either no packet at all is missing
+    /// there, or the flow never sends two packets so close to each other.
     fn refine(&mut self, flow: u32, position: u64, back: Back) -> Back {
         let (Back::Exactly(told) | Back::Beyond(told)) = back;
         let Some(newest) = self.newest.replace(flow, position, told) else { return back };
@@ -165,7 +165,7 @@ impl Reorderer for Active {
         if !track.up {
             track.restart();
         }
-        // A restored packet, or one that was sent again, does not show how far its path lags.
+        // Packets that were restored by FEC or retransmitted do not show how far their path lags.
         let shows_lag = arrival
             .path_seq
             .is_some_and(|path_seq| !track.on_packet(now, path_seq, arrival.ndp, Some(position)));

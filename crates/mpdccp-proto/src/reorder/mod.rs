@@ -19,11 +19,11 @@
 //! newest data if there is no such gap. No MP_SEQ below the floor can arrive on that path any more. A hole is
 //! proven lost when
 //! 1. it lies below the floors of all paths that are up, or
-//! 2. a settled gap on one path certainly held data (according to the next NDP Count), and the hole is a
-//!    single number and the only one missing between the MP_SEQ numbers on either side of the gap: the
-//!    missing number must then have been in the gap. This proof does not depend on other paths, so it works
-//!    even if they are idle. It fails for copies sent on several paths, and if the gap held data without
-//!    MP_SEQ (FEC and stream packets), so it is not used while duplicates or such data arrive.
+//! 2. a settled gap on one path certainly held data (according to the next NDP Count), and only one number is
+//!    missing between the MP_SEQ numbers before and after the gap. That number must then have been in the
+//!    gap. This proof does not depend on other paths, so it works even if they are idle. It fails for copies
+//!    sent on several paths, and if the gap held data without MP_SEQ (FEC and stream packets). It is
+//!    therefore not used while duplicates or data without MP_SEQ arrive.
 //!
 //! An idle path has an old floor, which prevents the first proof. This is correct: the missing packet may be
 //! the first of many on that path, so the timer decides. A path that is down does not count.
@@ -37,8 +37,8 @@
 //! # How long an unproven hole may last
 //!
 //! A hole may last either for a fixed time, or for the recent lag of the paths that may still fill it. A
-//! packet that fills a hole shows how far its path lags behind the path that revealed the hole, unless it was
-//! sent again, which shows if the path has already delivered later packets. This lag is
+//! packet that fills a hole shows how far its path lags behind the path that revealed the hole.
+//! Retransmissions do not count; their path has already delivered later packets. The measured lag is
 //! the true difference between the one-way delays; half the difference between the RTTs is only an estimate.
 //! The wait is the largest lag of the last few seconds, plus a margin. Until a lag has been measured, half
 //! the difference to the smallest RTT takes its place. Lags above the maximum wait are ignored, because the

@@ -21,8 +21,9 @@ pub(super) struct Newest {
 }
 
 impl NewestOfFlow {
-    /// Records a packet whose distance to the flow's previous packet is at least `told`. Unless this packet
-    /// is late, returns what was the flow's newest packet until now. Flow 0 means an unknown flow.
+    /// Records a packet whose distance to the flow's previous packet is at least `told`. Returns the packet
+    /// that was the flow's newest before, or `None` if there was none or the recorded packet is late. Flow 0
+    /// means an unknown flow.
     pub(super) fn replace(&mut self, flow: u32, position: u64, told: u64) -> Option<Newest> {
         let empty = Newest { flow: 0, position: 0, least: 0 };
         let newest = &mut self.0.get_or_insert_with(|| Box::new([empty; FLOWS]))[flow as usize % FLOWS];

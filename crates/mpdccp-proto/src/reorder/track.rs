@@ -8,8 +8,8 @@ use mpdccp_units::{Duration, Time};
 const MAX_GAPS: usize = 1_024;
 /// On a path that does not reorder, a gap counts as lost after this many later packets.
 const TOLERANCE: u64 = 3;
-/// Upper limit on that number for paths that reorder. It is below `MAX_GAPS`, so that a gap is settled before
-/// it is forgotten.
+/// Upper limit on the number of later packets, for paths that reorder. It is below `MAX_GAPS`, so that a gap
+/// is settled before it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
 /// Minimum time after which a gap counts as lost, if the RTT is unknown. If the RTT is known, the minimum is
 /// a quarter of it.
@@ -54,7 +54,7 @@ pub(super) struct Track {
     /// Recent extent of the path's reordering, as a number of later packets and as a time.
     extent: RecentMax<u64>,
     delay: RecentMax<Duration>,
-    /// How long packets that arrived on this path had been missing by then.
+    /// How long packets had been missing when they arrived on this path.
     pub(super) late: RecentMax<Duration>,
 }
 
@@ -83,13 +83,13 @@ impl Track {
         self.settled = 0;
     }
 
-    /// Restarts the positions.
+    /// Forgets everything except the path's state and RTT, because positions start again.
     pub(super) fn forget(&mut self) {
         *self = Track { up: self.up, rtt: self.rtt, ..Track::new() };
     }
 
-    /// A packet arrived, either with data for `position` or without. Returns whether the data was sent again:
-    /// the path had carried later positions before.
+    /// A packet arrived, either with data for `position` or without. Returns whether the data is a
+    /// retransmission, that is, whether the path had already delivered a later position.
     pub(super) fn on_packet(&mut self, now: Time, seq: Seq, ndp: Option<u64>, position: Option<u64>) -> bool {
         let (newest, top) = *self.top.get_or_insert((seq, ORIGIN));
         let n = top.wrapping_add_signed(seq.diff(newest));
@@ -198,7 +198,7 @@ impl Track {
         delay.max(self.rtt.map_or(TOLERANCE_TIME, |rtt| rtt / 4))
     }
 
-    /// Returns the last position, from `next` on, up to which this path can no longer deliver anything.
+    /// Returns the position up to which this path can no longer fill any hole at or after `next`.
     pub(super) fn floor(&self, next: u64) -> Option<u64> {
         let open = self.gaps.iter().skip(self.settled).find(|g| g.below.is_none_or(|b| b > next));
         open.map_or(self.newest, |g| g.above)

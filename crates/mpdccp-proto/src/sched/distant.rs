@@ -49,13 +49,13 @@ const STANDS: Duration = Duration::from_millis(5);
 /// If a standing queue lasts both for this many round trips and for this time, the flow is not reacting to
 /// congestion signals.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
-/// Maximum number of paths remembered. If there are more, paths that are not on offer are forgotten.
+/// Maximum number of paths remembered. If there are more, paths missing from the current rows are forgotten.
 const MOST: usize = 64;
 
 impl Distant {
     /// Updates all paths. `oldest` is how long the packet at the head has waited.
     pub(super) fn update(&mut self, now: Time, oldest: Duration, paths: &[PathRow]) {
-        // Remember paths that are not on offer, because they may be too narrow for this packet only.
+        // Remember paths missing from `paths`: perhaps their MTU is too small for just this packet.
         let many = self.paths.len() > MOST;
         self.paths.retain(|known| match paths.iter().find(|path| path.id == known.path) {
             Some(path) => path.up_since == known.up_since,

@@ -24,9 +24,9 @@ pub trait Scheduler: Send + core::fmt::Debug {
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
-    /// For streams, returns how many bytes nearer paths deliver during the difference in delay, after
-    /// [`pick`](Self::pick) has chosen a distant path. For a stream with a shorter burst, the distant path
-    /// would only cause delay.
+    /// Returns a minimum burst for a stream, after [`pick`](Self::pick) has chosen a distant path for it: the
+    /// bytes that the nearer paths deliver in the time by which the distant path is slower. For a shorter
+    /// burst, the distant path would only cause delay.
     fn head_start(&self) -> u64 {
         0
     }

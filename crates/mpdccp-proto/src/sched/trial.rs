@@ -20,8 +20,8 @@ struct Trial {
     pause: Duration,
 }
 
-/// First and longest pauses. The pause doubles if the path comes up again within `SOON` pauses of the last
-/// time it came up. Rare, short outages do not lengthen the pause, because such a path is still useful.
+/// First and longest pauses. The pause doubles if the path comes up again less than `SOON` pauses after it
+/// last came up. Rare, short outages do not lengthen the pause, because such a path is still useful.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
 /// Once a path has been in use for this long, its next pause is the shortest one again.

@@ -89,8 +89,8 @@ impl Session {
             // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option
             // also counts as outdated, because it would otherwise bring back a removed path.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
-            // RFC 9897 section 3.2.8: such addresses are silently ignored, and so is a different address
-            // under an ID that is in use.
+            // RFC 9897 section 3.2.8: an address that is not unicast is silently ignored. So is a different
+            // address under an ID that is in use.
             _ if !is_unicast(addr) => {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;

@@ -48,9 +48,9 @@ impl Session {
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 
-    /// Sends the options that are due, on DCCP-Data without payload, because such an option needs an MP_SEQ;
-    /// a separate data packet keeps the size of other packets constant. If an option must wait for a gate,
-    /// returns when the gate opens.
+    /// Sends the options that are due, each on a DCCP-Data packet without payload. Options that need
+    /// confirmation need an MP_SEQ, and separate packets keep the size of other packets constant. If an
+    /// option must wait for a gate, returns when the gate opens.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
         self.give_up_removals(now);
         let mut wait = None;

@@ -12,7 +12,8 @@ use mpdccp_units::{Duration, Time};
 const MAX_HOLD: Duration = Duration::from_secs(2);
 
 impl Session {
-    /// Reports a path's measurements to the coupling, and hands out all paths' shares.
+    /// Reports a path's measurements to the coupling. If this changes the coupling, tells every path its
+    /// share.
     pub(super) fn couple(&mut self, now: Time, i: usize) {
         let path = &self.paths[i];
         if !self.cfg.coupling || self.cfg.share_congestion || self.paths.len() < 2 || !path.is_live() {

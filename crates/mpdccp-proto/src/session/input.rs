@@ -137,9 +137,9 @@ impl Session {
                 Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
-                    // The all-time minimum and maximum say little about the present, and an old value says
-                    // nothing. An age of 0 may mean that the peer has not measured anything
-                    // (RFC 9897 section 3.2.7), so an RTT of 0 does not count.
+                    // Ignore the all-time minimum and maximum, and old values, which say little about the
+                    // present. RFC 9897 section 3.2.7: a peer that has not measured anything may send an age
+                    // of 0, so ignore an RTT of 0.
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
                     let known = Some(rtt).filter(|_| current && rtt_ms > 0);

@@ -119,9 +119,9 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// Returns whether the session has too many subflows (RFC 9897 section 3.10). The limit is `max_paths` if
-    /// silent subflows are not counted, and twice `max_paths` if they are, because the peer may have lost the
-    /// silent ones. Unproven joins do not count.
+    /// Returns whether the session has too many subflows (RFC 9897 section 3.10). At most `max_paths` may be
+    /// active, and at most twice as many including silent ones, which the peer may have lost. Unproven joins
+    /// do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);

@@ -20,8 +20,8 @@ pub(super) struct LossRate {
 }
 
 /// A sample has at least `SAMPLE` packets or `MANY_LOST` losses, and lasts at least `LASTS`. On a fast path,
-/// the congestion control loses packets until it has found its rate, but this takes less than one sample. A
-/// slow flow with heavy losses need not send `SAMPLES` times `SAMPLE` packets before its loss rate is known.
+/// the congestion control loses packets until it has found its rate, but this takes less than one sample.
+/// Because of `MANY_LOST`, a slow flow with heavy losses need not send `SAMPLE` packets for a sample.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);

@@ -92,8 +92,8 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// `ours` is true if this end opened the connection. It then does not reuse the connection's ports, even
-    /// after sending a Reset itself, because the peer that received the Reset is in TIMEWAIT.
+    /// `ours` says whether this end opened the connection. If so, its ports are not reused even after a Reset
+    /// by this end, because the peer that received the Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }

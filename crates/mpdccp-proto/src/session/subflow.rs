@@ -70,8 +70,7 @@ pub(super) struct Subflow {
     pub(super) advertised: Option<u8>,
     /// Client: whether this end has tried to connect the path before.
     pub(super) tried: bool,
-    /// Client: time of the next attempt to connect, and the interval between that attempt and the one after
-    /// it.
+    /// Client: time of the next attempt to connect, and the interval between the next two attempts.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
     /// Time at which the RTT was last sent to the peer.

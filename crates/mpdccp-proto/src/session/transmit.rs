@@ -257,8 +257,8 @@ impl Session {
         }
     }
 
-    /// Tells each path whose MTU is too small for this packet to probe for a larger one. Paths with a lower
-    /// priority than the chosen ones are not told, because they may cost money.
+    /// If a path's MTU is too small for this packet, makes the path probe for a larger MTU. Paths with a
+    /// lower priority than the chosen ones do not probe, because they may cost money.
     fn note_too_narrow(&mut self, now: Time, chosen: &[PathId], len: usize) {
         let prio = self.rows.iter().filter(|row| chosen.contains(&row.id)).map(|row| row.prio).max();
         for row in self.rows.iter().filter(|row| row.state.is_up() && row.max_payload < len) {
@@ -346,9 +346,8 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so tells the paths with an open gate that they are limited by the application. A
-    /// path with a closed gate is not told, because the queue may be empty only because other paths took its
-    /// packets.
+    /// Tells the paths with an open gate that the application limits them, because the queue is empty. A path
+    /// with a closed gate is not told: perhaps the queue is empty only because other paths took its packets.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {

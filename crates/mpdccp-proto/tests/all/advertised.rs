@@ -22,7 +22,7 @@ fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     (net, id, sid, addr)
 }
 
-/// RFC 9897 section 3.2.8: the port is that of the advertising subflow.
+/// RFC 9897 section 3.2.8: if the option contains no port, the port of the advertising subflow applies.
 #[test]
 fn an_advertised_address_is_joined_if_that_is_wanted() {
     for (join, paths) in [(JoinFrom::Nowhere, 1), (JoinFrom::One, 2), (JoinFrom::All, 2)] {
@@ -182,8 +182,8 @@ fn a_refused_join_waits_before_the_next() {
     assert!((2..=12).contains(&joins), "{joins} joins within 2 s; they must be an RTO apart");
 }
 
-/// Once a removal is confirmed, its Address ID may serve a new subflow. A transmission of the removal that
-/// the network delivers late does not end this subflow, whether or not it is the one that was confirmed.
+/// Once a removal is confirmed, its Address ID may serve a new subflow. A late copy of the removal must not
+/// end this subflow, whether it is the copy that the peer confirmed or another.
 #[test]
 fn a_late_copy_of_a_removal_does_not_end_a_new_subflow() {
     let (mut net, id) = Net::connected(1, 2, config());

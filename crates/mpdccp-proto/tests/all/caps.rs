@@ -21,7 +21,7 @@ fn a_path_carries_no_more_than_it_may_and_the_others_the_rest() {
     let (mut net, id) = Net::connected(1, 2, config());
     net.client.cap_path(net.now, id, PathId(0), Some(Rate::from_bps(800_000)));
     let [capped, free] = carried(&mut net, id);
-    assert!((95_000..=103_000).contains(&capped), "{capped} of 100,000");
+    assert!((95_000..=103_000).contains(&capped), "{capped} bytes/s; the limit is 100,000");
     assert!(free > 800_000, "{free}");
     let received = net.numbers(Server).len();
     assert!(received > 2_900, "{received}");
@@ -39,7 +39,7 @@ fn a_peer_gets_no_more_than_it_may() {
     // A datagram of 1,000 bytes is sent as an IP packet of less than 1,070 bytes.
     assert!((195_000..=220_000).contains(&sum), "{sum}");
     let received = net.numbers(Server).len() - before;
-    assert!((550..=640).contains(&received), "{received} of 600");
+    assert!((550..=640).contains(&received), "{received} datagrams; expected about 600");
 }
 
 /// The total memory of all queues is limited. Once the limit is reached, a session with a long queue gets no
@@ -102,7 +102,7 @@ fn a_session_that_floods_takes_nothing_from_another() {
         }
     }
     let (flood, modest_sent) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
-    assert!(modest_sent + 2 >= offered, "{modest_sent} of {offered}");
+    assert!(modest_sent + 2 >= offered, "only {modest_sent} of {offered} datagrams were sent");
     assert!((1_180..=1_260).contains(&flood), "the flooding session sent {flood} instead of 1,200");
     assert_eq!(net.status(Client, modest).queue_stats.dropped_full, 0);
     assert!(
@@ -116,7 +116,7 @@ fn a_session_that_floods_takes_nothing_from_another() {
         net.stream(Client, flooding, n, 1, Duration::from_millis(1));
     }
     let (a, b) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
-    assert!((980..=1_030).contains(&a) && (980..=1_030).contains(&b), "{a} and {b} of 1,000");
+    assert!((980..=1_030).contains(&a) && (980..=1_030).contains(&b), "{a} and {b} sent; expected 1,000 each");
     net.client.cap_all(None);
     let before = sent(&net, flooding);
     net.stream(Client, flooding, 10_000, 1_000, Duration::from_millis(1));

@@ -49,7 +49,7 @@ fn a_path_that_dies_in_probe_rtt_holds_back_no_other_path() {
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
     let mut died = None;
     for n in 0..100_000 {
-        // As above, the delay grows slowly.
+        // The delay grows too slowly to count as a route change.
         if n % 2500 == 0 {
             net.wires.iter_mut().for_each(|w| w.delay += Duration::from_micros(500));
         }

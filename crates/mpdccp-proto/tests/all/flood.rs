@@ -217,7 +217,7 @@ fn connect_from(net: &mut Net, address: usize, port: u16) -> (SessionId, bool) {
     (id, opened(net, id))
 }
 
-/// This source completes its handshakes, unlike the sources of a flood of forged Requests.
+/// A source that completes its handshakes, unlike the sources of forged Requests, gets only its share.
 #[test]
 fn one_source_cannot_take_all_sessions() {
     let mut net = two_for_a_source();
@@ -257,7 +257,7 @@ fn vouched_strangers_have_the_places_of_their_source() {
     }
 }
 
-/// Nor can a few sources together take all sessions.
+/// A few sources together cannot take all sessions, because a source's limit shrinks as sessions are taken.
 #[test]
 fn few_sources_cannot_take_all_sessions() {
     let mut net = Net::new(1, 5, plain());
@@ -302,8 +302,8 @@ fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
 }
 
-/// No answer is larger than its Request, with and without multipath, with state or with a cookie, and also if
-/// the server adds a little data.
+/// No answer to a padded Request is larger than the Request, with and without multipath, with state or with a
+/// cookie, and also if the server adds a little data.
 #[test]
 fn a_padded_request_has_an_answer_no_larger() {
     for crowded in [false, true] {

@@ -84,12 +84,12 @@ fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
             net.run(Duration::from_millis(10));
         }
         let sent = net.sent_in_doubt().len();
-        assert!(if paths == 1 { sent > 5 } else { sent == 0 }, "{paths} paths: {sent}");
+        assert!(if paths == 1 { sent > 5 } else { sent == 0 }, "{paths} paths: {sent} large packets");
     }
 }
 
-/// RFC 8899 section 4.3: nothing reaches the peer on this path, but packets of the peer still arrive. Such a
-/// path is not a black hole for large packets only.
+/// RFC 8899 section 4.3: on this path, no packet reaches the peer, but packets of the peer still arrive. This
+/// must not be mistaken for a black hole that swallows only large packets.
 #[test]
 fn a_way_that_is_dead_for_a_while_keeps_its_size() {
     let mut cfg = config();

@@ -382,8 +382,8 @@ fn a_dead_first_access_does_not_prevent_the_start() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// The handshake of this path takes two round trips of 400 ms, which is longer than a possibly dead path is
-/// given.
+/// Path 2 works, but its handshake takes two round trips of 400 ms. That is longer than the client normally
+/// waits before it tries the next path.
 #[test]
 fn the_path_that_the_caller_knows_to_work_opens_the_session() {
     let cfg = SessionConfig { first_attempt: Duration::from_millis(250), ..config() };
@@ -524,8 +524,8 @@ fn removing_the_address_in_use_closes_the_subflow() {
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
 
-/// Round robin uses the path even without a backlog, whereas the automatic scheduler uses it only when the
-/// other path is full.
+/// Round robin uses the returned path even without a backlog, whereas the automatic scheduler uses it only
+/// when the other path is full.
 #[test]
 fn an_equal_path_is_used_within_a_second_of_its_return() {
     for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {

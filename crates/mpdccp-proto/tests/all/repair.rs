@@ -25,7 +25,7 @@ fn packets_lost_on_paths_arrive_in_order_and_once() {
         assert!(got.is_sorted(), "datagrams must arrive in order");
         assert!(got.windows(2).all(|w| w[0] != w[1]), "datagrams must arrive once");
         // Losses among the last packets of a flow are detected too late for repair.
-        assert!(got.len() as u32 + 4 >= sent, "{} of {sent}", got.len());
+        assert!(got.len() as u32 + 4 >= sent, "{} of {sent} datagrams arrived", got.len());
     }
     let stats = net.status(Client, id).repair;
     assert!((20..60).contains(&stats.sent), "{stats:?}");

@@ -103,9 +103,9 @@ fn every_byte_arrives_over_two_lossy_paths_of_which_one_dies() {
             died = net.log.len();
         }
     });
-    assert!(whole && got == data, "{} of {} bytes", got.len(), data.len());
+    assert!(whole && got == data, "{} of {} bytes arrived", got.len(), data.len());
     let on = |path| net.log[before..died].iter().filter(|l| l.path == path && is_stream_packet(l)).count();
-    assert!(on(0) > 20 && on(1) > 20, "{} and {}", on(0), on(1));
+    assert!(on(0) > 20 && on(1) > 20, "stream packets per path: {} and {}", on(0), on(1));
     let stats = net.status(Client, id).streams.unwrap().stats;
     assert!(stats.bytes_repaired > 0, "{stats:?}");
     assert_eq!(counter(&net.status(Server, net.server_id()), "data_without_mp_seq"), 0);
@@ -172,7 +172,7 @@ fn an_outage_keeps_streams_and_the_end_of_the_session_ends_them_without_a_fin() 
         30_000 => net.wires.iter_mut().for_each(|w| w.up = true),
         _ => {}
     });
-    assert!(whole && got == data, "{} of {}", got.len(), data.len());
+    assert!(whole && got == data, "{} of {} bytes arrived", got.len(), data.len());
     let next = net.open_stream(id);
     net.streams(Client, id, |s| s.write(next, b"no end")).unwrap();
     net.run(ms(100));
@@ -353,7 +353,7 @@ fn kept_to_its_path(rule: Rule) {
     let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
     assert!(whole && got == data);
     let [a, b] = full(&net, 0);
-    assert!(a == 0 && b > 200, "{a} and {b}");
+    assert!(a == 0 && b > 200, "full packets per path: {a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
     // Under the `wait` rule, a stream whose path is missing waits, while other streams continue. It resumes
@@ -394,7 +394,7 @@ fn a_redundant_class_has_a_copy_on_each_path_and_waits_for_no_repair() {
     assert!(whole && got == data);
     let [a, b] = full(&net, from);
     // Losses keep the window of the first path small, so the second path is used too.
-    assert!(a > 80 && b > 200, "{a} and {b}");
+    assert!(a > 80 && b > 200, "full packets per path: {a} and {b}");
     assert!(net.status(Client, id).streams.unwrap().stats.bytes_copied > 80_000);
     assert!(net.now.since(before) < ms(1_000), "{:?}", net.now.since(before));
 }

@@ -391,7 +391,7 @@ impl Net {
     }
 
     /// From now on, makes path 0 lose three of the client's next large packets and all its large probes, so
-    /// that the size of the path is in doubt.
+    /// that the path's MTU is in doubt.
     pub fn make_size_doubtful(&mut self) {
         let mut large_packets = 0;
         self.meddler = Some(Box::new(move |from, path, bytes| {
@@ -401,8 +401,8 @@ impl Net {
         }));
     }
 
-    /// Returns the packets with data that the client sent on path 0 while the path's size was in doubt, that
-    /// is, between the last two probes of that size.
+    /// Returns the packets with data that the client sent on path 0 while the path's MTU was in doubt, that
+    /// is, between its last two large probes.
     pub fn sent_in_doubt(&self) -> Vec<&Logged> {
         let of_path = || self.log.iter().filter(|l| l.from == Client && l.path == 0);
         let probe = |l: &&Logged| is_type(&l.bytes, PacketType::Sync) && l.bytes.len() > 1_440;

@@ -51,8 +51,7 @@ impl Graph {
 }
 
 impl State {
-    /// Returns which of the rules that must hold in every state this state violates, or `None` if it violates
-    /// none.
+    /// Of the rules that must hold in every state, returns one that this state violates, or `None`.
     fn fault(&self) -> Option<&'static str> {
         let uses =
             |c: &usize| matches!(self.conns[*c][CLIENT].state, Conn::Request | Conn::PartOpen | Conn::Open);
@@ -117,7 +116,7 @@ impl State {
         None
     }
 
-    /// Returns the same state with no further faults and commands.
+    /// Returns the same state, but without permission for further faults and commands.
     fn calm(&self) -> State {
         State { faults: 0, commands: [0; 8], ..self.normal() }
     }
