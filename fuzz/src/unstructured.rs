@@ -10,8 +10,8 @@ impl<'a> Unstructured<'a> {
         Unstructured(bytes)
     }
 
-    /// Splits off the last bytes of the input for additional decisions, so that a new decision does not
-    /// change those derived from the first bytes of stored inputs.
+    /// Splits off the last bytes of the input for additional decisions. These then do not change the
+    /// decisions that are derived from the first bytes of stored inputs.
     pub(crate) fn end(&mut self, len: usize) -> Unstructured<'a> {
         let (story, end) = self.0.split_at(self.0.len().saturating_sub(len));
         self.0 = story;

@@ -133,7 +133,7 @@ impl Capture {
     }
 
     /// Writes the pending records. If the write fails, for example because the disk is full, the traffic
-    /// continues, and the capture ends after the last complete write, so that it stays readable.
+    /// continues. The capture then ends after the last complete write, so that it stays readable.
     fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&self.waiting) {

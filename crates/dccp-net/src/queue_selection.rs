@@ -1,6 +1,6 @@
 //! Assigns packets to the queues of a TUN device by the prefix of their destination. By default, the kernel
-//! selects the queue by a hash of the flow, and moves the flow to another queue as soon as an answer is
-//! written to that queue, even though packets of the flow are still waiting in the first queue. With this
+//! selects the queue by a hash of the flow. If an answer is written to another queue, the kernel moves the
+//! flow there at once, although packets of the flow are still waiting in the first queue. With this
 //! assignment, a flow stays in one queue, because it has only one destination.
 #![expect(unsafe_code, reason = "no crate offers a safe bpf(2)")]
 

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
-/// Number of freed slots that must be waiting before one of them is reused, so that a late datagram for the
-/// previous owner, such as an answer to a retransmitted handshake, does not reach the next owner.
+/// Number of freed slots that must be waiting before one of them is reused. A late datagram for the previous
+/// owner, such as an answer to a retransmitted handshake, then does not reach the next owner.
 const REST: usize = 256;
 
 /// Assigns small, reusable numbers to entries.

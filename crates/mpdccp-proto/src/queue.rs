@@ -238,10 +238,10 @@ impl SendQueue {
     }
 
     /// Adapts the queue to the paths. `standing` is the desired standing queue, `rtt` the longest smoothed
-    /// RTT of the paths in use, and `min_rtt` the longest of their minimum RTTs. Otherwise, three settings
-    /// would leave the paths underused: a CoDel target below the standing queue, an interval shorter than the
-    /// round trips of the inner flows (RFC 8289 section 4), and a sojourn limit that drops many packets at
-    /// once whenever a path slows down for a few round trips.
+    /// RTT of the paths in use, and `min_rtt` the longest of their minimum RTTs. Three settings could leave
+    /// the paths underused, and are adapted. The CoDel target must exceed the standing queue. The interval
+    /// must exceed the round trips of the inner flows (RFC 8289 section 4). The sojourn limit must not drop
+    /// many packets at once when a path slows down for a few round trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // The target is a quarter above the desired queue. With a lower target, the queue would often be
         // shorter than desired.

@@ -269,7 +269,7 @@ impl Channels {
     }
 
     /// Seals records in place. Each record consists of room for a header ([`HEADER`](crate::HEADER)), a
-    /// packet, and room for a tag ([`TAG`](crate::TAG)), and has `segment` bytes, except that the last may be
+    /// packet, and room for a tag ([`TAG`](crate::TAG)). Each has `segment` bytes; only the last may be
     /// shorter. Returns the address to send the records to.
     ///
     /// # Errors

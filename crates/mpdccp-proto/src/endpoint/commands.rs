@@ -95,8 +95,8 @@ impl Endpoint {
 
     /// Limits the total bytes of packets waiting in the queues and reordering buffers of all sessions
     /// (default 256 MiB). Once the limit is reached, a session that holds more than an equal share accepts no
-    /// more packets (counted in `queues_full`) and delivers the packets that it holds (`held_beyond_memory`).
-    /// Other sessions can still use their share.
+    /// more packets (counted in `queues_full`). It also delivers the packets in its reordering buffer
+    /// (`held_beyond_memory`). Other sessions can still use their share.
     pub fn bound_queues(&mut self, bytes: u64) {
         self.memory.bound(bytes);
     }
@@ -198,10 +198,10 @@ impl Endpoint {
         self.with(now, session, |s| s.change_path(now, path));
     }
 
-    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port, so that
-    /// NATs and firewalls in front of this end let the client's Request in. The two hosts must learn each
-    /// other's addresses and ports by other means. At most three Listens are sent. Returns false if nothing
-    /// listens on `ports.local`, or if too many clients are already expected.
+    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port. NATs and
+    /// firewalls in front of this end then let the client's Request in. The two hosts must learn each other's
+    /// addresses and ports by other means. At most three Listens are sent. Returns false if nothing listens
+    /// on `ports.local`, or if too many clients are already expected.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
         let service_code = listener.cfg.session.connection.service_code;

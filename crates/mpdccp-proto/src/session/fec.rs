@@ -14,8 +14,8 @@ pub(crate) const MOST: u8 = 16;
 /// information and check value, plus an offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
-/// Number of bytes, rounded up, by which an FEC packet's options are longer than those of a data packet,
-/// because an option marks it as an FEC packet.
+/// Number of bytes, rounded up, by which an FEC packet's options are longer than a data packet's. The
+/// additional bytes are the option that marks FEC packets.
 pub(super) const OPTION: usize = 8;
 /// An FEC packet that found no path for this long is dropped.
 pub(super) const OLD: Duration = Duration::from_millis(100);

@@ -19,8 +19,8 @@ const HANDSHAKE: Duration = Duration::from_secs(15);
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Adds a path. A client may also connect the first path, but a server can only join paths to an open
-    /// session, so this returns `None` on a server whose session is not open or not multipath.
+    /// Adds a path. A client may also connect the first path. A server can only join paths to an open
+    /// multipath session, and otherwise this returns `None`.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))

@@ -198,8 +198,8 @@ impl Session {
         }
     }
 
-    /// The peer reports that it receives nothing on these paths, so each must answer a probe before it is
-    /// used again, except the path on which the report arrived.
+    /// The peer reports that it receives nothing on these paths. Each of them must answer a probe before it
+    /// is used again, except the path on which the report arrived.
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];

@@ -88,7 +88,7 @@ impl Repair {
     /// Call this when a path is silent or gone, because packets sent on it may never arrive.
     ///
     /// If no other path carried newer packets, the peer notices the loss only once all packets sent on this
-    /// path have been retransmitted, which takes some round trips on a path that was idle. Repairs are
+    /// path have been retransmitted. This takes some round trips on a path that was idle. Repairs are
     /// therefore useful for `most` from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
