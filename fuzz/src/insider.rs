@@ -484,7 +484,7 @@ fn agree(packet: &Packet<'_>) -> Vec<u8> {
             Opt::ChangeR(number, list) => (false, number, list),
             _ => continue,
         };
-        // The Confirm of a number contains the number. For a list, it has the first value, then the list.
+        // A Confirm of a number has just the number. A Confirm of a list has its first value, then the list.
         let value = if [3, 5].contains(&number) {
             list.to_vec()
         } else {

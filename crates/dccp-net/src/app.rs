@@ -127,7 +127,7 @@ pub trait App {
     }
 }
 
-/// A closure to run on the data thread.
+/// A closure to run on the loop's thread.
 pub(crate) type Job<A> = Box<dyn FnOnce(&mut Core, &mut A) + Send>;
 
 /// Maximum number of jobs from [`Handle::offer`] that may be waiting at the same time.
@@ -167,7 +167,7 @@ pub(crate) fn handle<A>(wake: Arc<OwnedFd>) -> (Handle<A>, Receiver<Job<A>>) {
 }
 
 impl<A> Handle<A> {
-    /// Runs `job` on the data thread soon. Returns false if the driver has ended.
+    /// Runs `job` on the loop's thread soon. Returns false if the driver has ended.
     pub fn run(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
         if !self.woken.swap(true, Ordering::SeqCst) {
@@ -191,7 +191,7 @@ impl<A> Handle<A> {
         })
     }
 
-    /// Runs `job` on the data thread and waits for its result. Returns `None` if the driver has ended.
+    /// Runs `job` on the loop's thread and waits for its result. Returns `None` if the driver has ended.
     pub fn call<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Core, &mut A) -> R + Send + 'static,

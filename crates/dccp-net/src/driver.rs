@@ -148,7 +148,7 @@ impl<A: App> Driver<A> {
     }
 
     fn input(&mut self, ready: &[Source]) {
-        // Handle acknowledgements first, because they let the application read more data.
+        // Read the sockets first, because acknowledgements let the application read more data.
         for source in ready {
             if let Source::Socket(socket) = *source {
                 self.core.net.receive(socket, &mut self.last, &mut self.core.endpoint);

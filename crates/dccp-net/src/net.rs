@@ -42,8 +42,8 @@ pub struct Net {
     /// ECN field.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
-    /// If set, every socket that is added later reports refusals, which are passed to the endpoint through
-    /// [`Endpoint::on_refused`].
+    /// If set, every socket that is added later reports ICMP unreachable messages, which are passed to the
+    /// endpoint through [`Endpoint::on_refused`].
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
     /// Events of channels that the application has not received yet.

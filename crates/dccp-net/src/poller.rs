@@ -9,7 +9,7 @@ use rustix::time::{
 use std::io;
 use std::sync::Arc;
 
-/// A source of events, which can be readable.
+/// A source of events on which the loop waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Timer,

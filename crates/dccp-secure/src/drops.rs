@@ -12,7 +12,7 @@ pub enum Reason {
     NoCookie,
     /// A handshake from a source that sent too many, while there were too many in total.
     SourceLimited,
-    /// One of too many handshakes from this peer.
+    /// A handshake that exceeds the peer's rate limit.
     PeerLimited,
     /// A handshake that cannot be decrypted: it was made for another key, with another preshared key or by
     /// another version, or it is forged.

@@ -4,7 +4,7 @@ use crate::header::NO_SLOT;
 use rand_core::RngCore;
 use std::collections::BTreeMap;
 
-/// Maximum number of indices in use: half of all, so that a free one is found quickly.
+/// Maximum number of indices in use: half of all possible ones, so that a free one is found quickly.
 const MOST: usize = 1 << 23;
 
 /// Maps each index in use to its channel. Indices are random, so that they reveal neither how many there are

@@ -53,7 +53,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// All settings, for the reference of keys.
+            /// All settings, for docs/keys.md.
             #[allow(clippy::needless_update)] // an entry may set all fields
             pub const ALL: &'static [Setting] = &[$(Setting {
                 name: stringify!($name),

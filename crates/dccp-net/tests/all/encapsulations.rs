@@ -180,7 +180,7 @@ fn raw_pair(addr: &str, header: u32) {
             return;
         }
     };
-    // Clients heed refusals on sockets of both IP versions.
+    // Clients read ICMP unreachable messages on sockets of both IP versions.
     a.heed_refusals().unwrap();
     let remote = b.local_addr().unwrap();
     let packets = [dccp(1, 500), dccp(2, 500), dccp(3, 7)];

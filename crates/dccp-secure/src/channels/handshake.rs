@@ -259,7 +259,7 @@ impl Channels {
                 self.indices.remove(index & NO_SLOT);
             }
             self.arm(at);
-            // The responder may have data to send, but cannot renew the key.
+            // The responder may have data to send but cannot renew the key, so the initiator renews it.
             self.renew(now, at);
         }
     }

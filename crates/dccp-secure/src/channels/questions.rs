@@ -39,8 +39,8 @@ impl Channels {
         let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
         let peer = self.peers.get_mut(&channel.peer).ok_or(Reason::UnknownPeer)?;
         channel.asked = channel.asked.wrapping_add(1);
-        // Anyone can be a stranger, and forge the source of a request, so a stranger's request must not have
-        // larger answers.
+        // Anyone can be a stranger and forge the source of a request, so the answers to a stranger must not
+        // be larger than the request.
         let most = if is_stranger(channel.peer) { packet.len() } else { usize::MAX };
         if !self.echoes.ask(now, (channel.id, from), (packet, most), channel.asked, &mut peer.echoes) {
             return Err(Reason::EchoLimited);

@@ -90,7 +90,7 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     assert_eq!(visit(5, now, &mut server), Err(Input::Dropped(Reason::UnknownPeer)));
 }
 
-/// Keys cost nothing, so one host can have many. It must not keep others out.
+/// Keys cost nothing, so one host can have many. It must not keep other hosts out.
 #[test]
 fn one_source_cannot_take_all_places_of_strangers() {
     let mut now = Time::from_millis(1);

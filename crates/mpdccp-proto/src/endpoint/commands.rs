@@ -25,7 +25,7 @@ impl Endpoint {
             if !self.memory.allows(entry.queued, more, sessions) {
                 return self.stats.count(Counter::QueuesFull);
             }
-            // When the session takes its turn, it subtracts the datagrams that the queue drops or sends.
+            // Datagrams that the queue drops or sends are subtracted when the session takes its turn.
             let queued = entry.queued + more;
             self.memory.change(&mut entry.queued, queued);
             entry.session.send(now, data, info);
@@ -140,8 +140,8 @@ impl Endpoint {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
-    /// Returns the size of the largest datagram that could be sent instead of this one. Returns `None` if no
-    /// path that may carry the datagram is up, or if there is no such session.
+    /// Returns how large a datagram could be in place of this one. Returns `None` if no path that may carry
+    /// the datagram is up, or if there is no such session.
     pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<Room> {
         self.sessions.get(&session)?.session.room(now, info, data)
     }

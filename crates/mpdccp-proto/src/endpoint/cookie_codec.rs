@@ -19,8 +19,8 @@ const TAG: usize = 16;
 const FIXED: usize = 8 + 8 + 4;
 
 /// Creates and opens cookies. A cookie contains the time and a Request's Sequence Number, Service Code and
-/// options. A tag authenticates these values and the source of the Request. Everything else in the answer is
-/// determined by a seed derived from the same values, so the cookie need not contain it.
+/// options. A tag authenticates these values and the source of the Request. Everything else in the Response
+/// follows from a seed derived from the same values, so the cookie need not contain it.
 #[derive(Debug)]
 pub(super) struct Cookies {
     secret: [u8; 32],

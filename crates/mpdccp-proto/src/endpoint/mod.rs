@@ -125,7 +125,7 @@ impl Endpoint {
     /// system's random source, because keys and nonces are derived from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // The secret comes from a separate random stream, so that it does not affect keys and nonces.
+        // The secret for cookies comes from a separate random stream, so it does not affect keys and nonces.
         rng.set_stream(1);
         let mut secret = [0; 32];
         rng.fill_bytes(&mut secret);

@@ -54,7 +54,7 @@ struct Budget {
 
 impl Budget {
     /// Takes one Reset from the budget. Returns false if no Reset is left for this peer. The tables have at
-    /// most one entry per Reset.
+    /// most one entry per Reset, so their memory is bounded.
     fn take(&mut self, remote: SocketAddr) -> bool {
         if self.all >= MAX_RESETS {
             return false;

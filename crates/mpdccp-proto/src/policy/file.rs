@@ -207,7 +207,7 @@ impl<'de, T: TryFrom<Value, Error = String>> Deserialize<'de> for List<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dscp(pub u8);
 
-/// Names of RFC 2474, 2597, 3246, 5865 and 8622.
+/// DSCP names of RFC 2474, 2597, 3246, 5865 and 8622, with their values.
 const DSCPS: &[(&str, u8)] = &[
     ("be", 0),
     ("le", 1),

@@ -360,7 +360,7 @@ fn the_wait_follows_what_paths_need() {
     assert_eq!(p.given_up(), (0, 1, 1));
 }
 
-/// The sender notices a loss after a round trip or more, which is no lag of the path.
+/// The sender notices a loss after a round trip or more. This delay must not count as a lag of the path.
 #[test]
 fn a_packet_that_was_sent_again_shows_no_lag() {
     for again in [true, false] {

@@ -25,7 +25,7 @@ use mpdccp_units::{Duration, Rate, Time};
 pub(super) struct Auto {
     /// The largest recent difference in cost between the cheapest path and any other path worth using.
     spread: Duration,
-    /// A more expensive path counts as in use until this time. A path in use has a lower threshold.
+    /// Until this time, a more expensive path counts as in use, and needs less backlog to stay in use.
     helping_until: Option<Time>,
     /// The cheapest path. It stays the same until another is clearly cheaper.
     first: Option<PathId>,

@@ -27,7 +27,8 @@ struct Known {
     up_since: Time,
     /// Time of the last update.
     at: Time,
-    /// Total time for which the path's gate was closed, less a fraction of the time for which it was open.
+    /// Total time for which the path could not send (its gate was closed), less a fraction of the time for
+    /// which it could.
     limited: Duration,
     /// Time until which the path's gate is known to be closed.
     shut_until: Time,

@@ -12,8 +12,8 @@ use mpdccp_units::Time;
 const SECONDARY: u8 = 2;
 pub(crate) const STANDBY: u8 = 1;
 
-/// Returns whether [`offer`] would offer all rows for this packet, that is, whether all are primary and wide
-/// enough.
+/// Returns whether [`offer`] would offer all rows for this packet, that is, whether all are primary and have
+/// a large enough MTU.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
     rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
 }
@@ -44,7 +44,8 @@ pub(crate) fn offer(
     }
 }
 
-/// Returns the size of the largest packet that may take the same path as small packets.
+/// Returns the largest payload that fits a path of the best usable priority class. Larger packets would have
+/// to take a worse path than small ones.
 pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
     let rank = |row: &&PathRow| row.prio.min(SECONDARY + 1);
     let usable = || rows.iter().filter(|row| row.state.is_up() && row.prio > 0);

@@ -11,8 +11,7 @@ pub(super) struct RoundRobin {
 
 impl Scheduler for RoundRobin {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
-        // The open path with the next higher identifier; after the highest identifier, start again with the
-        // lowest.
+        // Pick the open path with the next higher identifier, or the lowest one after the highest.
         first_open(paths, |path| self.last.is_some_and(|last| path.id <= last))
     }
 

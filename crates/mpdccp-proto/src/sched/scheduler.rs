@@ -18,7 +18,7 @@ pub enum Pick {
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
     /// Picks paths for the packet at the head of the queue. `paths` are the paths that the priorities allow
-    /// for it, all of them up and wide enough.
+    /// for it. All of them are up and have a large enough MTU.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
     /// The packet was sent on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {

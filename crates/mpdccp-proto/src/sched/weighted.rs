@@ -3,8 +3,8 @@ use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
-/// Weighted round robin: each path gets bytes in proportion to its priority (ATSSS Load-Balancing), which
-/// both ends know. A path that is full misses its turns and does not catch up later.
+/// Weighted round robin (ATSSS Load-Balancing): each path gets bytes in proportion to its priority. A path
+/// that is full misses its turns and does not catch up later.
 #[derive(Debug, Default)]
 pub(super) struct Weighted {
     /// Bytes sent on each path, divided by its weight.

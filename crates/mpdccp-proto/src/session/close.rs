@@ -101,7 +101,7 @@ impl Session {
             match conn.state() {
                 State::Request | State::Respond => conn.abort(ResetCode::Aborted),
                 State::PartOpen | State::Open => conn.close(now, false),
-                // In CLOSING after a CloseReq, the Close has not been sent yet, so it will carry the option
+                // In CLOSING after a CloseReq, the Close has not been sent yet, so it will carry the MP_CLOSE
                 // set above.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
             }

@@ -44,13 +44,14 @@ impl Session {
 
     /// Returns when the next retransmission is due.
     pub(super) fn signal_timeout(&self) -> Option<Time> {
-        // An option that was already due at the last transmission is waiting for a gate, not for a timer.
+        // An option that was already due at the last transmission waits until a path can send, not for a
+        // timer.
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 
     /// Sends the options that are due, each on a DCCP-Data packet without payload. Options that need
-    /// confirmation need an MP_SEQ, and separate packets keep the size of other packets constant. If an
-    /// option must wait for a gate, returns when the gate opens.
+    /// confirmation need an MP_SEQ, and separate packets keep the size of other packets constant. If no path
+    /// can send an option now, returns when one can.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
         self.give_up_removals(now);
         let mut wait = None;

@@ -49,7 +49,7 @@ pub(super) struct FecPacket {
     pub(super) at: Time,
 }
 
-/// A received FEC packet, more than one of whose protected packets is missing.
+/// A received FEC packet that protects more than one missing packet.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) members: Vec<u64>,
@@ -115,9 +115,9 @@ impl Fec {
         }
     }
 
-    /// Restores the only missing packet that an FEC packet protects: its number, flow information, and bytes.
-    /// Returns `None` if more than one is missing, if a bit was corrupted in transit, or if the numbers do
-    /// not match.
+    /// If exactly one of the packets that an FEC packet protects is missing, returns its restored number,
+    /// flow information, and bytes. Returns `None` if more are missing, if a bit was corrupted in transit, or
+    /// if the numbers do not match.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();

@@ -80,7 +80,7 @@ impl Session {
     pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
         if hello.malformed {
-            // RFC 9897 section 3.5 suggests Option Error, but section 3.6 says that a malformed MP_KEY closes
+            // RFC 9897 section 3.5 suggests the code Option Error. By section 3.6, a malformed MP_KEY closes
             // the subflow.
             return Err((reset(ResetCode::OptionError), Counter::MalformedMpOption));
         }

@@ -11,7 +11,7 @@ use mpdccp_units::Time;
 impl Session {
     /// Returns the class of a packet that is waiting to be sent.
     pub(super) fn class_of(&self, info: &PktInfo) -> usize {
-        // The packet may be a repair whose rule no longer exists.
+        // The packet may be a retransmission whose rule no longer exists.
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 

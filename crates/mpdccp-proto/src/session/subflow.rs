@@ -31,7 +31,7 @@ pub(super) struct Subflow {
     pub(super) cfg: PathConfig,
     pub(super) conn: Option<Connection>,
     pub(super) stage: Stage,
-    /// This is never [`PathState::Standby`], because standby depends on the priority.
+    /// State of the path. It is never [`PathState::Standby`], which follows from the priority instead.
     pub(super) state: PathState,
     /// Whether the path has been up at any time since its connection was created.
     pub(super) was_up: bool,
@@ -106,7 +106,7 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 const MISSED: Duration = Duration::from_secs(120);
 /// A path that sent nothing for this long is idle.
 const IDLE: Duration = Duration::from_secs(1);
-/// Assumed capacity of an unknown path.
+/// Assumed capacity of a path without measurements.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
 /// First and largest interval between attempts to connect.
 pub(super) const CONNECT_GAP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));

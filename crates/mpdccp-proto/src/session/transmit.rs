@@ -226,7 +226,7 @@ impl Session {
         if self.offered_all { &self.rows } else { &self.offered }
     }
 
-    /// Allows the queues to grow as long as the paths in use need.
+    /// Adapts the permitted length of the queues to the paths in use.
     fn tune_queues(&mut self) {
         let used = || self.rows.iter().filter(|r| r.state.is_up() && !r.idle);
         let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();

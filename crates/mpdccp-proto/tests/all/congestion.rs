@@ -41,8 +41,8 @@ fn two_paths_are_never_in_probe_rtt_at_once() {
     assert_eq!(together, 0);
 }
 
-/// A path dies in its ProbeRTT. The other path does not postpone its own ProbeRTT until the dead path is
-/// given up.
+/// A path dies in its ProbeRTT. The other path must not postpone its own ProbeRTT for as long as the dead
+/// path is kept.
 #[test]
 fn a_path_that_dies_in_probe_rtt_holds_back_no_other_path() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { coupling: false, ..ccid5(scheduler("rr")) });

@@ -73,8 +73,8 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
 }
 
-/// Returns a client's Ack with its cookie before the network carries it, at a time when 64 other sessions are
-/// half open.
+/// Returns a client's Ack with its cookie, which the network has not carried yet. At this time, 64 other
+/// sessions are half open.
 fn held_back() -> (Net, Route, Vec<u8>) {
     let mut net = Net::new(1, 1, plain());
     flood(&mut net, 0..64);

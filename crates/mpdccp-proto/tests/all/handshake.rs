@@ -61,8 +61,8 @@ fn byte_for_byte() {
     assert!(last.is(Server, PacketType::Ack));
 }
 
-/// RFC 9897 section 3.2.4: the server chooses one of the client's key types, which all HMACs and all closes
-/// then use.
+/// RFC 9897 section 3.2.4: the server chooses one of the client's key types. All HMACs, MP_CLOSE and
+/// MP_FAST_CLOSE then use it.
 #[test]
 fn key_type_255_is_used_where_both_ends_want_it() {
     let types = |types: &[KeyType]| SessionConfig { key_types: types.to_vec(), ..config() };

@@ -49,8 +49,8 @@ fn data_without_mp_seq_is_dropped() {
 fn data_with_an_unknown_mp_option_is_dropped() {
     let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 5, 77, 1, 2]].concat());
     assert_eq!(counter(&status, "unknown_mp_option"), 1);
-    // The report also makes the sender slow down (RFC 4340 section 11.7), so not all remaining packets arrive
-    // in time.
+    // The Data Dropped report also makes the sender slow down (RFC 4340 section 11.7), so not all remaining
+    // packets arrive in time.
     assert_eq!(net.numbers(Server)[..3], [1, 2, 3]);
     // Data Dropped reports one packet with Drop Code 3.
     let reported = |o| matches!(o, Ok(Opt::DataDropped(blocks)) if blocks.contains(&0xb0));

@@ -148,7 +148,7 @@ fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
 #[test]
 fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
     let mut net = Net::new(1, 1, waits());
-    // Removes the option from the Response, so that the peer does not seem to know it.
+    // Changes the private option in the Response, so that the server does not seem to support it.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
             spoil(bytes, 11, 3);
@@ -180,8 +180,8 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
-    // The client notices the failure because its data is not acknowledged. In the other direction, the
-    // server's, this path is idle. The client's report tells the server that this direction is dead too.
+    // The client notices the failure because its data is not acknowledged. The server sends nothing on this
+    // path, so it learns of the failure only from the client's report.
     net.wires[1].up = false;
     net.stream(Client, id, 200, 100, Duration::from_millis(2));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);

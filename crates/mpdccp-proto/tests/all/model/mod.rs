@@ -340,8 +340,8 @@ impl State {
                 half.state = Conn::Open;
                 self.opened(end, c, ends);
                 confirm = !ends;
-                // A client that joins again has probably lost its earlier subflow, so the server probes that
-                // one.
+                // A client that joins again has probably lost its earlier subflow, so the server probes the
+                // earlier one.
                 for old in (1..CONNS).filter(|old| *old != c) {
                     if self.is_open(end, old) {
                         self.send_acking(end, old, Sync);
