@@ -211,7 +211,7 @@ mod tests {
         assert!(rig.queue.flows.is_empty());
         rig.push(BULK, 100, 1);
         rig.push(BULK + 1_024, 100, 2);
-        assert_eq!(rig.queue.flows.len(), 1, "both flows are in one queue");
+        assert_eq!(rig.queue.flows.len(), 1, "both flows must be in one queue");
         assert_eq!(rig.queue.flow_len(BULK), QueueLen { packets: 2, bytes: 200 });
         rig.queue.rest();
         assert_eq!(rig.pop(3), [(BULK, 1), (BULK + 1_024, 2)], "no packet may be lost");
@@ -292,7 +292,7 @@ mod tests {
             last = rig.pop(1)[0].0;
             bulk += u32::from(last == BULK);
         }
-        assert!((25..=50).contains(&bulk), "{bulk} of 90 packets are bulk; fair: 30");
+        assert!((25..=50).contains(&bulk), "{bulk} of 90 packets are bulk; a fair share is 30");
     }
 
     #[test]
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(rig.stats.overflow, 50);
         assert_eq!(rig.queue.len(), QueueLen { packets: 51, bytes: 2 * 1_500 + 49 * 1_000 });
         assert_eq!(rig.pop(2), [(SPARSE, 0), (SPARSE, 1)]);
-        assert_eq!(rig.pop(1), [(BULK, 50)], "packets were dropped at the head");
+        assert_eq!(rig.pop(1), [(BULK, 50)], "packets must be dropped at the head");
     }
 
     #[test]

@@ -177,8 +177,8 @@ fn a_run_of_a_flow_is_one_packet() {
         specs[19].size = 30;
         let other = Spec { port: 2, ..plain(v6, tcp, 1_000) };
         let mixed: Vec<Spec> = specs.iter().flat_map(|spec| [spec.clone(), other.clone()]).collect();
-        assert_eq!(written(&build_all(&specs), true).1, 1, "{v6} {tcp}");
-        assert_eq!(written(&build_all(&mixed), true).1, 2, "two alternating flows, {v6} {tcp}");
+        assert_eq!(written(&build_all(&specs), true).1, 1, "IPv6: {v6}, TCP: {tcp}");
+        assert_eq!(written(&build_all(&mixed), true).1, 2, "two alternating flows, IPv6: {v6}, TCP: {tcp}");
     }
 }
 
@@ -188,7 +188,11 @@ fn unlike_neighbours_stay_apart() {
     for (v6, tcp) in [(false, true), (true, true), (false, false), (true, false)] {
         let first = plain(v6, tcp, 1_000);
         let apart = |what: &str, second: Spec| {
-            assert_eq!(written(&build_all(&[first.clone(), second]), true).1, 2, "{what}, {v6} {tcp}");
+            assert_eq!(
+                written(&build_all(&[first.clone(), second]), true).1,
+                2,
+                "{what}, IPv6: {v6}, TCP: {tcp}"
+            );
         };
         apart("a larger packet", Spec { size: 1_001, ..first.clone() });
         apart("another TTL", Spec { ttl: 63, ..first.clone() });
@@ -198,11 +202,15 @@ fn unlike_neighbours_stay_apart() {
         assert_eq!(
             written(&build_all(&behind_damaged), true).1,
             2,
-            "after a packet with a wrong checksum, {v6} {tcp}"
+            "after a packet with a wrong checksum, IPv6: {v6}, TCP: {tcp}"
         );
         let behind_shorter =
             [first.clone(), Spec { size: 10, ..first.clone() }, Spec { size: 10, ..first.clone() }];
-        assert_eq!(written(&build_all(&behind_shorter), true).1, 2, "after a shorter packet, {v6} {tcp}");
+        assert_eq!(
+            written(&build_all(&behind_shorter), true).1,
+            2,
+            "after a shorter packet, IPv6: {v6}, TCP: {tcp}"
+        );
         if tcp {
             apart("a gap", Spec { gap: 1, ..first.clone() });
             apart("FIN", Spec { flags: ACK | 1, ..first.clone() });
@@ -217,12 +225,12 @@ fn unlike_neighbours_stay_apart() {
         if !v6 {
             let fragment = Spec { fragment: true, ..first.clone() };
             let between = [first.clone(), fragment.clone(), first.clone()];
-            assert_eq!(written(&build_all(&between), true).1, 3, "a fragment in between");
+            assert_eq!(written(&build_all(&between), true).1, 3, "a fragment between two packets");
             assert_eq!(written(&build_all(&vec![fragment; 2]), true).1, 2, "fragments");
         }
         let mut trailing = build_all(&vec![first.clone(); 2]);
         trailing.iter_mut().for_each(|packet| packet[if v6 { 5 } else { 3 }] -= 1);
-        assert_eq!(written(&trailing, true).1, 2, "bytes after its end");
+        assert_eq!(written(&trailing, true).1, 2, "bytes after the end of the IP packet");
     }
 }
 

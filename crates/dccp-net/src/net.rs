@@ -335,7 +335,7 @@ mod tests {
         let all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         assert!(!all.is_empty());
         net.watch(now, socket, remote);
-        assert_eq!(net.take_changes(), [], "the check failed for lack of descriptors");
+        assert_eq!(net.take_changes(), [], "a check that lacks descriptors must not change a path");
         net.links.mark(now, socket, remote, "pulled".into());
         assert!(!net.take_changes()[0].up);
         let later = now + Duration::from_secs(1);

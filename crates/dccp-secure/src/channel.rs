@@ -379,7 +379,7 @@ mod tests {
             };
             assert!(!channel.wants_handshake(now), "{aead:?}");
             assert!(seal(&mut channel).is_ok());
-            assert!(channel.wants_handshake(now), "half of the counters are used");
+            assert!(channel.wants_handshake(now), "a key must be renewed after half of its records");
             // The old key is used until the new key is ready.
             assert!(seal(&mut channel).is_ok());
             channel.current.as_mut().unwrap().counter = most - 1;
@@ -387,11 +387,11 @@ mod tests {
             assert_eq!(
                 channel.seal(now, &mut run, OVERHEAD),
                 Err(Unready::NoKey),
-                "a run that exceeds the limit"
+                "a run beyond the limit must be refused"
             );
             channel.staged.clear();
             assert!(seal(&mut channel).is_ok());
-            assert_eq!(seal(&mut channel), Err(Unready::NoKey), "no record exceeds the limit");
+            assert_eq!(seal(&mut channel), Err(Unready::NoKey), "no record beyond the limit may be sealed");
             // Once the new key is ready, the waiting packets and the next packet are sent.
             channel.rotate(keypair(aead, 0));
             let mut left = 0;

@@ -188,14 +188,14 @@ mod tests {
 
         let reply = jar.reply(now, &codes, (&address(9), Receiver::default()), &message, rng);
         assert!(reply.len() < message.len());
-        assert_eq!(codes.open_reply(&[0; 16], &reply), None, "the reply belongs to another message");
+        assert_eq!(codes.open_reply(&[0; 16], &reply), None, "a reply to another message must be refused");
         let cookie = codes.open_reply(&first, &reply).unwrap();
         codes.write(&mut message, Some(&cookie));
         assert!(jar.second_is_right(now, &address(9), &message, rng));
         assert!(!jar.second_is_right(now, &address(10), &message, rng));
         assert!(
             jar.second_is_right(now + LIFE, &address(9), &message, rng),
-            "the previous secret is still valid"
+            "the previous secret must still be valid"
         );
         assert!(!jar.second_is_right(now + 2 * LIFE, &address(9), &message, rng));
     }

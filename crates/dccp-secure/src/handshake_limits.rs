@@ -115,7 +115,7 @@ mod tests {
         let at = |s: f64| Time::from_secs_f64(s);
         assert!((0..CALM).all(|i| !load.is_high(at(1.0 + f64::from(i) * 1e-4))));
         assert!(load.is_high(at(1.5)));
-        assert!(load.is_high(at(2.1)), "the second before still counts");
+        assert!(load.is_high(at(2.1)), "the previous second must still count");
         assert!(!load.is_high(at(4.5)));
     }
 
@@ -130,7 +130,7 @@ mod tests {
         assert!(sources.allows(now + SECOND, a));
         let [c, d]: [IpAddr; 2] = ["2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()];
         assert!((0..BURST).all(|_| sources.allows(now, c)));
-        assert!(!sources.allows(now, d), "one /64 is one source");
+        assert!(!sources.allows(now, d), "a /64 must count as one source");
     }
 
     #[test]

@@ -53,7 +53,7 @@ mod tests {
         // whole range.
         let up = all.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((400..600).contains(&up), "{up}");
-        assert!(all.iter().any(|index| *index > 1 << 22), "indices are not only small numbers");
+        assert!(all.iter().any(|index| *index > 1 << 22), "indices must not all be small numbers");
         indices.remove(all[3]);
         assert_eq!((indices.get(all[3]), indices.get(all[4])), (None, Some(4)));
     }

@@ -88,12 +88,12 @@ mod tests {
     fn edges_of_the_full_window() {
         let mut window = Replay::new();
         window.take(2 * MAX_WINDOW - 1);
-        assert!(window.is_new(MAX_WINDOW), "the oldest counter in the window");
-        assert!(!window.is_new(MAX_WINDOW - 1), "a counter below the window");
+        assert!(window.is_new(MAX_WINDOW), "the oldest counter in the window must be accepted");
+        assert!(!window.is_new(MAX_WINDOW - 1), "a counter below the window must be refused");
         window.take(MAX_WINDOW);
         assert!(!window.is_new(MAX_WINDOW));
         window.take(2 * MAX_WINDOW);
-        assert!(!window.is_new(MAX_WINDOW), "the counter is below the window now");
+        assert!(!window.is_new(MAX_WINDOW), "a counter that has left the window must be refused");
         assert!(window.is_new(MAX_WINDOW + 1));
         assert!(!window.is_new(2 * MAX_WINDOW) && window.is_new(2 * MAX_WINDOW + 1));
     }
@@ -119,7 +119,7 @@ mod tests {
                 let new = window.is_new(counter);
                 prop_assert!(!(new && taken.contains(&counter)), "{} twice", counter);
                 if !taken.contains(&counter) && counter + MIN_WINDOW > high {
-                    prop_assert!(new, "{} refused at {}", counter, high);
+                    prop_assert!(new, "new counter {} refused; the highest was {}", counter, high);
                 }
                 if new {
                     window.take(counter);

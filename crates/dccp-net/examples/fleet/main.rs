@@ -90,7 +90,10 @@ fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
         fleet.turn(Duration::from_millis(1))?;
         let back = fleet.open.saturating_sub((n as usize).saturating_sub(fleet.closed));
         if back * 100 >= n as usize * share {
-            println!("{share} % open again {:.2} s after the server was killed", since.elapsed().as_secs_f64());
+            println!(
+                "{share} % open again {:.2} s after the server was killed",
+                since.elapsed().as_secs_f64()
+            );
             told.next();
         }
     }

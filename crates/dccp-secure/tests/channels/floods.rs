@@ -106,7 +106,7 @@ fn a_peer_cannot_take_all_handshakes() {
     assert_eq!(handshakes(&mut world, 150), 127);
     assert!(world.server.drops()[&Reason::PeerLimited] > 0);
     world.wait(Duration::from_secs(1));
-    assert_eq!(handshakes(&mut world, 45), 20, "a second gives it 20 more");
+    assert_eq!(handshakes(&mut world, 45), 20, "a peer must gain 20 handshakes per second");
 }
 
 /// The sender of cookies must not control the rate of initiations.
@@ -129,7 +129,7 @@ fn cookies_bring_one_initiation_at_once() {
         let (_, mut cookie) = busy.poll_transmit().unwrap();
         world.client.handle(world.now, &address(SERVER), &mut cookie);
     }
-    assert_eq!(sent, 2, "the first initiation, and one with a cookie");
+    assert_eq!(sent, 2, "expected the first initiation, and one with a cookie");
 }
 
 #[test]

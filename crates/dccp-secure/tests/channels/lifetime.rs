@@ -91,7 +91,7 @@ fn a_server_can_send_after_a_long_silence() {
         world.wait(Duration::from_secs(1));
         while world.client.poll_transmit().is_some() {}
     }
-    assert_eq!(world.client.poll_timeout(), None, "the client does not ask forever");
+    assert_eq!(world.client.poll_timeout(), None, "the client must not retry forever");
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn strangers_get_no_answers_larger_than_their_request() {
         let mut record = seal(&mut client, now, channel, &request).unwrap();
         let input = server.handle(now, &address(5), &mut record);
         let expected = if allowed { Input::Handled } else { Input::Dropped(Reason::EchoLimited) };
-        assert_eq!(input, expected, "{answers} of {answer} bytes");
+        assert_eq!(input, expected, "{answers} answers of {answer} bytes");
         let sent = core::iter::from_fn(|| server.poll_transmit()).count();
         assert_eq!(sent, if allowed { usize::from(answers) } else { 0 });
     }

@@ -167,11 +167,19 @@ mod tests {
     fn a_path_of_priority_0_counts_as_excluded() {
         let mut rule = Rule { paths: alloc::vec![PathName::of("lte")], ..Rule::default() };
         let rows = [named(0, "dsl", 10), PathRow { prio: 0, ..named(1, "lte", 10) }];
-        assert_eq!(left(&rule, &rows), Some(alloc::vec![(0, 3), (1, 0)]), "not only the forbidden path");
+        assert_eq!(
+            left(&rule, &rows),
+            Some(alloc::vec![(0, 3), (1, 0)]),
+            "if the rule's only path has priority 0, all paths must be allowed"
+        );
         rule.otherwise = Otherwise::Drop;
         assert_eq!(left(&rule, &rows), None);
         rule.priorities = alloc::vec![(PathName::of("lte"), 3)];
-        assert_eq!(left(&rule, &rows), Some(alloc::vec![(1, 3)]), "the rule's own priority allows it");
+        assert_eq!(
+            left(&rule, &rows),
+            Some(alloc::vec![(1, 3)]),
+            "the rule's priority must override that of the path"
+        );
     }
 
     #[test]

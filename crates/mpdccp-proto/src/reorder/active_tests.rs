@@ -302,7 +302,7 @@ fn packets_without_data_explain_gaps() {
             p.other(1, 0, 1, false);
         }
         p.data_after(1, 0, 2, 2, Some(1));
-        assert_eq!(p.data(2, 1, 0, 3), [2, 3], "path 1 is past 1 as well");
+        assert_eq!(p.data(2, 1, 0, 3), [2, 3], "path 1 can no longer deliver 1 either");
         assert_eq!(p.given_up(), (1, 0, 0));
     }
 }
@@ -347,11 +347,11 @@ fn the_wait_follows_what_paths_need() {
     assert_eq!(p.engine.stats().wait, MS(250), "without measurements, the wait is the maximum");
     p.engine.on_path(PathId(0), Some(MS(20)), true);
     p.engine.on_path(PathId(1), Some(MS(60)), true);
-    assert_eq!(p.engine.stats().wait, MS(30), "(60 - 20) / 2, plus a quarter, plus 5");
+    assert_eq!(p.engine.stats().wait, MS(30), "the wait must be (60 - 20) / 2 ms, plus a quarter, plus 5 ms");
     p.data(0, 1, 0, 0);
     p.data(0, 0, 0, 2);
     p.data(12, 1, 1, 1);
-    assert_eq!(p.engine.stats().wait, MS(20), "12 ms late, plus a quarter, plus 5");
+    assert_eq!(p.engine.stats().wait, MS(20), "the wait must be the lag of 12 ms, plus a quarter, plus 5 ms");
     p.data(13, 0, 1, 4);
     assert_eq!(p.timeout(32), []);
     assert_eq!(p.timeout(33), [4]);
@@ -498,9 +498,9 @@ fn sparse_flow(packets: u64, missing: impl Fn(u64) -> bool) -> Vec<u64> {
 #[test]
 fn a_rounded_distance_is_exact_if_no_packet_of_the_flow_can_be_missing() {
     assert_eq!(sparse_flow(2, |n| n == 100), [0, 1, 2]);
-    assert_eq!(sparse_flow(2, |n| n == 100 || n == 165), [0, 1], "165 may be of this flow");
+    assert_eq!(sparse_flow(2, |n| n == 100 || n == 165), [0, 1], "packet 165 may belong to this flow");
     // Later, every second packet of the other flow is still on its way on another path.
     let slow = |n| n > 5 * 163 && n % 163 % 2 == 1;
     assert_eq!(sparse_flow(8, slow), [0, 1, 2, 3, 4, 5, 6, 7, 8], "the flow sends no two packets so close");
-    assert_eq!(sparse_flow(8, |n| slow(n) || n == 7 * 163), [0, 1, 2, 3, 4, 5, 6], "its own is missing");
+    assert_eq!(sparse_flow(8, |n| slow(n) || n == 7 * 163), [0, 1, 2, 3, 4, 5, 6], "its packet 7 is missing");
 }

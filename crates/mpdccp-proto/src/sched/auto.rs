@@ -262,10 +262,10 @@ mod tests {
             scheduler.on_sent(now, path, 1_250); // 10 Mbit/s
             on_slow[usize::from(ms >= 400)] += u32::from(path == PathId(1));
         }
-        assert_eq!(on_slow[0], 0, "no trial before the first check");
+        assert_eq!(on_slow[0], 0, "no trial may start before the first check");
         assert!(
             (80..130).contains(&on_slow[1]),
-            "a tenth of 1100 packets go to the slow path: {}",
+            "a tenth of 1100 packets must go to the slow path: {}",
             on_slow[1]
         );
     }
@@ -388,11 +388,11 @@ mod tests {
             deviation: Duration::from_millis(deviation),
         };
         let jittery = PathRow { late: late(20, 0), ..row(0, 3, 10) };
-        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(1)), "25 and 20 ms");
+        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(1)), "costs of 25 and 20 ms");
         let jittery = PathRow { late: late(10, 4), ..row(0, 3, 10) };
-        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(1)), "27 and 20 ms");
+        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(1)), "costs of 27 and 20 ms");
         let jittery = PathRow { late: late(5, 2), ..row(0, 3, 10) };
-        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(0)), "16 and 20 ms");
+        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(0)), "costs of 16 and 20 ms");
     }
 
     #[test]

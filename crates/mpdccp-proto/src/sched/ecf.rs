@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(
             pick(&mut scheduler, 60_000, &paths),
             Pick::Wait(None),
-            "the wait continues: less than a quarter beyond"
+            "the wait must continue within the hysteresis of a quarter"
         );
         assert_eq!(pick(&mut scheduler, 90_000, &paths), Pick::One(PathId(1)));
     }

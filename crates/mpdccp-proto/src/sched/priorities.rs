@@ -97,7 +97,10 @@ mod tests {
             "wait for the standby path instead of using priority 0"
         );
         let down = PathRow { state: PathState::Down, ..row(1, 3, 10) };
-        assert!(offered(0, &[row(0, 0, 10), down]).is_empty(), "a path that is down is no reason, either");
+        assert!(
+            offered(0, &[row(0, 0, 10), down]).is_empty(),
+            "a path that is down must not bring in priority 0"
+        );
         assert!(offered(0, &[row(0, 0, 10), row(1, 0, 10)]).is_empty());
     }
 

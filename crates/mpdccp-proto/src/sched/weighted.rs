@@ -61,6 +61,6 @@ mod tests {
         assert_eq!(shares(&mut scheduler, &[row(0, 12, 10), row(1, 3, 99)], 100), [80, 20]);
         assert_eq!(shares(&mut scheduler, &[closed(0, 12), row(1, 3, 99)], 100), [0, 100]);
         let [a, b] = shares(&mut scheduler, &[row(0, 12, 10), row(1, 3, 99)], 100);
-        assert!((78..=81).contains(&a), "a path must not get lost turns back: {a} {b}");
+        assert!((78..=81).contains(&a), "a path must not get missed turns back: {a} and {b} packets");
     }
 }

@@ -276,7 +276,7 @@ mod tests {
     fn an_answer_ends_the_wait() {
         let mut l = Liveness::NEW;
         l.on_sent(ms(1000), ms(990));
-        assert_eq!(l.next(&heard(1010)), ms(13_010), "an answered path is idle");
+        assert_eq!(l.next(&heard(1010)), ms(13_010), "a path that has answered must count as idle");
         l.on_sent(ms(2000), ms(1010));
         assert_eq!(l.next(&heard(1010)), ms(2040));
     }
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(
             l.next(&Evidence { heard: ms(1120), answered: ms(1120), ..data }),
             ms(13_120),
-            "an answered path is idle"
+            "a path that has answered must count as idle"
         );
         assert_eq!(l.check(ms(1140), &data), Step::Probe);
         assert_eq!(l.check(ms(1180), &data), Step::Suspect);

@@ -116,7 +116,10 @@ fn a_session_that_floods_takes_nothing_from_another() {
         net.stream(Client, flooding, n, 1, Duration::from_millis(1));
     }
     let (a, b) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
-    assert!((980..=1_030).contains(&a) && (980..=1_030).contains(&b), "{a} and {b} sent; expected 1,000 each");
+    assert!(
+        (980..=1_030).contains(&a) && (980..=1_030).contains(&b),
+        "{a} and {b} sent; expected 1,000 each"
+    );
     net.client.cap_all(None);
     let before = sent(&net, flooding);
     net.stream(Client, flooding, 10_000, 1_000, Duration::from_millis(1));

@@ -323,7 +323,7 @@ fn a_padded_request_has_an_answer_no_larger() {
                 (length(Client, PacketType::Request), length(Server, PacketType::Response));
             assert!(
                 answered <= asked && answered.is_some(),
-                "an answer of {answered:?} bytes to {asked:?} bytes"
+                "a packet of {asked:?} bytes got an answer of {answered:?} bytes"
             );
             assert!(opened(&net, id), "crowded: {crowded}, multipath: {multipath}");
             assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), u64::from(crowded));
@@ -357,7 +357,7 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
             let answer = sent(&net, Server) - before;
             assert!(
                 answer <= 3 * (bytes.len() + 28),
-                "an answer of {answer} bytes to {} bytes",
+                "an answer of {answer} bytes to a packet of {} bytes",
                 bytes.len() + 28
             );
             (asked, answered) = (asked + bytes.len() + 28, answered + answer);
@@ -367,10 +367,10 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
         }
         net.run(Duration::from_millis(1));
     }
-    assert!(answered > asked / 10, "answers of {answered} bytes to {asked} bytes");
+    assert!(answered > asked / 10, "{asked} bytes got answers of {answered} bytes");
     // The limit is the burst, plus the allowance of two seconds.
     let excess = answered as i64 - asked as i64;
-    assert!(excess < 3 * (128 << 10), "answers of {answered} bytes to {asked} bytes");
+    assert!(excess < 3 * (128 << 10), "{asked} bytes got answers of {answered} bytes");
     assert!(counted(&net.server.stats().counters, "answer_too_large") > 1_000);
     assert!(opened(&net, id.expect("this client connects")));
 }

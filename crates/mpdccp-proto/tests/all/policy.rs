@@ -309,8 +309,8 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     assert_eq!(net.status(Client, id).fec, FecStats::default());
 }
 
-/// Only packets that overtake others give round-trip times. The second path has the smaller minimum RTT, but
-/// most of its packets take longer.
+/// On a path that reorders, only packets that overtake others give RTT samples. The second path has the
+/// smaller minimum RTT, but most of its packets take longer.
 #[test]
 fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -322,6 +322,6 @@ fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {
     let mean = (rows[1].one_way().as_millis(), rows[0].one_way().as_millis());
     assert!(
         (40..60).contains(&mean.0) && (24..27).contains(&mean.1),
-        "{mean:?}: expected 10 ms plus up to 80 ms, and 25 ms"
+        "mean delays {mean:?}; expected 10 ms plus up to 80 ms, and 25 ms"
     );
 }

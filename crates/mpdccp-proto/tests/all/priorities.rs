@@ -78,7 +78,11 @@ fn everywhere(prios: [u8; 2], check: impl Fn(&mut World, SchedulerKind)) {
 fn a_standby_path_carries_only_when_nothing_else_is_usable() {
     everywhere([3, 1], |world, _| {
         for [primary, standby] in world.thin().into_iter().chain(world.thick()) {
-            assert!(primary > 0 && standby == 0, "{}, packets: {primary} primary, {standby} standby", world.what);
+            assert!(
+                primary > 0 && standby == 0,
+                "{}, packets: {primary} primary, {standby} standby",
+                world.what
+            );
         }
         world.net.wires[0].up = false;
         for [_, standby] in world.thin() {
@@ -88,7 +92,11 @@ fn a_standby_path_carries_only_when_nothing_else_is_usable() {
     // A secondary path counts as usable.
     everywhere([2, 1], |world, _| {
         for [secondary, standby] in world.thin().into_iter().chain(world.thick()) {
-            assert!(secondary > 0 && standby == 0, "{}, packets: {secondary} secondary, {standby} standby", world.what);
+            assert!(
+                secondary > 0 && standby == 0,
+                "{}, packets: {secondary} secondary, {standby} standby",
+                world.what
+            );
         }
     });
 }
@@ -97,12 +105,20 @@ fn a_standby_path_carries_only_when_nothing_else_is_usable() {
 fn a_secondary_path_carries_only_when_primaries_are_congested_or_gone() {
     everywhere([3, 2], |world, scheduler| {
         for [primary, secondary] in world.thin() {
-            assert!(primary > 0 && secondary == 0, "{}, packets: {primary} primary, {secondary} secondary", world.what);
+            assert!(
+                primary > 0 && secondary == 0,
+                "{}, packets: {primary} primary, {secondary} secondary",
+                world.what
+            );
         }
         for [primary, secondary] in world.thick() {
             // A scheduler that uses one path at a time stays with the better path while it is up.
             let helps = scheduler.name() != "handover";
-            assert!(primary > 0 && (secondary > 0) == helps, "{}, packets: {primary} primary, {secondary} secondary", world.what);
+            assert!(
+                primary > 0 && (secondary > 0) == helps,
+                "{}, packets: {primary} primary, {secondary} secondary",
+                world.what
+            );
         }
         world.net.wires[0].up = false;
         for [_, secondary] in world.thin() {
@@ -115,12 +131,20 @@ fn a_secondary_path_carries_only_when_primaries_are_congested_or_gone() {
 fn a_path_of_priority_0_never_carries_beside_another() {
     everywhere([3, 0], |world, _| {
         for [primary, never] in world.thin().into_iter().chain(world.thick()) {
-            assert!(primary > 0 && never == 0, "{}, packets: {primary} primary, {never} of priority 0", world.what);
+            assert!(
+                primary > 0 && never == 0,
+                "{}, packets: {primary} primary, {never} of priority 0",
+                world.what
+            );
         }
     });
     everywhere([1, 0], |world, _| {
         for [standby, never] in world.thin() {
-            assert!(standby > 0 && never == 0, "{}, packets: {standby} standby, {never} of priority 0", world.what);
+            assert!(
+                standby > 0 && never == 0,
+                "{}, packets: {standby} standby, {never} of priority 0",
+                world.what
+            );
         }
     });
 }

@@ -269,7 +269,7 @@ impl Replay {
                 }
                 let prio = half.prio.map_or(3, |(prio, _)| prio + 3);
                 if end == SERVER && half.state == Conn::Open && halves[&c].prio != prio {
-                    return Err(Differs(format!("priority {} of {c}, not {prio}", halves[&c].prio)));
+                    return Err(Differs(format!("priority {} of subflow {c}, not {prio}", halves[&c].prio)));
                 }
             }
             let known: Vec<u8> = (1..)
@@ -280,7 +280,7 @@ impl Replay {
             let real: Vec<u8> =
                 statuses.first().map_or(vec![], |s| s.peer_addresses.iter().map(|a| a.0).collect());
             if end == CLIENT && !states.is_empty() && states[0] != SessionState::Closed && real != known {
-                return Err(Differs(format!("knows {real:?}, not {known:?}")));
+                return Err(Differs(format!("the client knows Address IDs {real:?}, not {known:?}")));
             }
         }
         Ok(())
@@ -395,7 +395,7 @@ impl Replay {
                     }
                     return Err(match first.kind {
                         Request if self.lost => LeftOut("another join"),
-                        _ => Differs(format!("{:?} on {} by a timer", first.kind, first.conn)),
+                        _ => Differs(format!("a timer sent {:?} on subflow {}", first.kind, first.conn)),
                     });
                 }
                 fired |= action == *wanted;
