@@ -25,11 +25,12 @@ pub trait Recorder {
     type Mark: Clone;
     /// A packet is about to enter the link. The returned data is handed back when this packet comes out.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
-    /// Returns the packet's delay beyond that of the link.
+    /// Returns the packet's delay in addition to the link's delay.
     fn detour(&self, _packet: &[u8]) -> Duration {
         Duration::ZERO
     }
-    /// The packet was read late, because the thread had to wait this long for a CPU.
+    /// The packet last passed to [`on_packet`](Self::on_packet) was read late, because the thread had to wait
+    /// this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
     /// The link's verdict on the packet last passed to [`on_packet`](Self::on_packet), and the number of
     /// bytes now in the link's queue.
@@ -151,8 +152,8 @@ impl<R: Recorder> Cable<R> {
         Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET], waiting: Waiting::default() })
     }
 
-    /// Waits until a packet arrives or is due, `until` is reached, or a short time has passed; then moves
-    /// packets.
+    /// Waits until a packet arrives or is due, until the time `until`, or for a short time, whichever comes
+    /// first. Then moves the packets.
     ///
     /// # Errors
     /// Fails if a device is gone.

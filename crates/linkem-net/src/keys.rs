@@ -16,7 +16,8 @@ use crate::quantity::QueueLimit;
 /// An error message and, if known, the position of the error.
 pub type Problem = (Option<Range<usize>>, String);
 
-/// Defines a struct that has all keys of a link as well as its own. A key that is not given changes nothing.
+/// Defines a struct that has all keys of a link in addition to its own keys. A key that is not given changes
+/// nothing.
 #[macro_export]
 macro_rules! with_link_keys {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
@@ -183,8 +184,8 @@ impl LinkKeys {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
-    /// Returns the limit of the link's queue. If it is not given, the returned queue has no room. A limit in
-    /// BDPs is that of a model's usual state: the current rate can be zero.
+    /// Returns the limit of the link's queue. If it is not given, returns a limit of 0 packets. A limit in
+    /// BDPs is computed from the usual rate and delay of a model, because its current rate can be zero.
     pub fn queue_limit(&self) -> QueueLimit {
         let usual = self.in_state(self.modelled.as_ref().map(Modelled::usual));
         let own = self.queue.map(|size| size.limit(usual.mean_rate(), usual.delay()));
@@ -249,7 +250,7 @@ impl LinkKeys {
         LinkKeys { modelled, ..self.clone() }
     }
 
-    /// Returns the first error of a link with these keys, with the key that causes it.
+    /// Checks a link with these keys. Returns the first error, with the key that causes it.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
         let queue = self.queue_limit();
@@ -318,7 +319,7 @@ mod tests {
     use crate::quantity::QueueSize;
     use mpdccp_linkem::MODELS;
 
-    /// The models of mobile networks have times without any rate, in which packets wait.
+    /// The models of mobile networks have outages, in which the rate is zero and packets wait.
     #[test]
     fn an_outage_of_a_model_stops_the_link() {
         let mut outages = 0;

@@ -1,6 +1,6 @@
 //! Emulated links in real time. A [`Cable`] carries packets between two TUN devices through
 //! [`mpdccp_linkem`]; `mpdccp link` and the lab's paths in network namespaces are built on it. The crate also
-//! holds what both of them need: entering namespaces, thread priorities, and parsing of quantities.
+//! contains what both need: network namespaces, thread priorities, and parsing of quantities.
 #![forbid(unsafe_code)]
 
 extern crate self as linkem_net;

@@ -64,9 +64,9 @@ pub enum Discipline {
     },
     /// Derivative random drop, as in the NIST Net emulator. Both thresholds count packets.
     Drd {
-        /// While no more than this many packets are queued, none is dropped.
+        /// While no more than this many packets are queued, no packet is dropped.
         min: u64,
-        /// Once this many packets are queued, 95 % are dropped.
+        /// While at least this many packets are queued, 95 % of arriving packets are dropped.
         max: u64,
     },
     /// RFC 8033, with its default settings.
@@ -87,7 +87,7 @@ pub struct JitterSpec {
     /// Distribution of the deviations.
     #[serde(default)]
     pub spread: SpreadKind,
-    /// Half the width of the distribution, or its standard deviation.
+    /// Standard deviation of a normal distribution, or half the width of a uniform one.
     #[serde(deserialize_with = "quantity::time")]
     pub by: Duration,
     /// Time after which the correlation of deviations has fallen to 1/e. If not given, each packet's

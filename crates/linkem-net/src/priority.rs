@@ -18,8 +18,8 @@ pub enum Urgency {
 }
 
 /// Gives the calling thread, and the processes it starts, priority over less urgent ones, and makes the
-/// thread wake exactly on time, without the default timer slack. If the system refuses, the results are
-/// merely less accurate, and the measured delay shows it.
+/// thread wake exactly on time, without the default timer slack. If the system refuses this, the results are
+/// only less accurate, and the reported lateness of packets is larger.
 pub fn hurry(urgency: Urgency) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if let Ok(value) = ThreadPriorityValue::try_from(urgency as u8) {

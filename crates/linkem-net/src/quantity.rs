@@ -16,7 +16,7 @@ pub enum QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// Returns a queue without room, so that validation reports the missing limit.
+    /// Returns a limit of 0 packets, so that validation reports the missing limit.
     fn default() -> QueueLimit {
         QueueLimit::Packets(0)
     }
@@ -163,8 +163,8 @@ pub fn parse_bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Returns the value as text. A bare number is accepted here so that the parser's error can list the possible
-/// units.
+/// Returns the value as text. Accepts a number without a unit, so that the parser's error can list the
+/// possible units.
 fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     Ok(match toml::Value::deserialize(d)? {
         toml::Value::String(text) => text,

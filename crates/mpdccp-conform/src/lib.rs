@@ -1,7 +1,7 @@
 //! A conformance suite for any implementation of DCCP (RFC 4340) and Multipath DCCP (RFC 9897).
 //!
 //! Each test is a script in `scripts/` that lists the packets the suite sends and the packets the target must
-//! send. The suite has no connection state machine, because the script determines every packet.
+//! send. The suite needs no connection state machine, because the script determines every packet.
 //! `docs/conformance.md` describes the language, the command, and the service that the target must offer.
 //!
 //! [`script`] parses scripts. [`run`] runs a script over a [`run::Net`], and [`net`] implements that trait

@@ -1,4 +1,5 @@
-//! Runs a script over a [`Net`]. The only connection state kept is the numbers that a script may leave out.
+//! Runs a script over a [`Net`]. Of a connection's state, only the numbers that a script may leave out are
+//! kept.
 
 use crate::expr::{Expr, Scope};
 use crate::option;
@@ -61,7 +62,8 @@ struct Flow {
     gsr: Option<Seq>,
     /// Whether a Reset was sent or received on this flow.
     ended: bool,
-    /// Confirms waiting for the next packet that may carry them; `None` if the script answers Changes itself.
+    /// Confirm options to be sent with the next packet that may carry them. `None` if the script answers
+    /// Change options itself.
     confirms: Option<Vec<u8>>,
 }
 
@@ -132,8 +134,8 @@ impl Scope for Runner<'_> {
 
     fn random(&self, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes.min(1024)];
-        // Ignore the error, which cannot occur on supported systems. With zeros, scripts would only vary
-        // less.
+        // Ignore an error, which cannot occur on supported systems. The bytes would then be zeros, so scripts
+        // would only vary less.
         let _ = rustix::rand::getrandom(&mut found[..], rustix::rand::GetRandomFlags::empty());
         found
     }
@@ -363,8 +365,8 @@ impl<'a> Runner<'a> {
         outcome.map(|()| true)
     }
 
-    /// Accepts the Changes in a packet. During the handshake, the Confirms go out with the script's next
-    /// packet; later, immediately in an Ack.
+    /// Accepts the Change options of a packet. During the handshake, the script's next packet carries the
+    /// Confirm options; later, they leave immediately in an Ack.
     fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
         confirms.extend(packet.options.iter().filter_map(option::agree).flatten());

@@ -36,7 +36,7 @@ pub struct Step {
     pub action: Action,
 }
 
-/// The action of a step. Its pattern, if any, applies to the current flow or to all flows.
+/// The action of a step. A pattern applies to the packets of the current flow, or to those of all flows.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Switches to a flow (a separate connection), creating it if it does not exist yet.

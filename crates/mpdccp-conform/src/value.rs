@@ -5,7 +5,7 @@ use std::fmt;
 /// Maximum number of bytes of a value that a report shows. A padded packet can be much longer.
 const SHOWN: usize = 64;
 
-/// A number, or bytes. A number's width matters only when the number is converted to bytes.
+/// A number or bytes. The width of a number matters only for its conversion to bytes.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A number and its width in bytes, which is 0 if the script does not state one.

@@ -14,7 +14,8 @@ use crate::estimate::{Estimate, agreement};
 
 const FILE: &str = include_str!("../../../scenarios/agreement.toml");
 
-/// The differences between the backends that are allowed, by metric.
+/// Allowed differences between two backends, by metric. `tcp` is for measured TCP flows outside the tunnel,
+/// `tunnel` for all other measured flows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
@@ -88,8 +89,8 @@ impl Pair {
     }
 }
 
-/// Returns all pairs of runs found in both directories. Runs come from each directory's own `summary.json`
-/// and from its subdirectories; subdirectories with the same name are compared with each other.
+/// Returns the pairs of runs that both directories contain. Each directory's runs are in its `summary.json`
+/// and in those of its subdirectories. Subdirectories with the same name are compared with each other.
 ///
 /// # Errors
 /// Fails if a summary cannot be read, or if the directories have nothing in common.

@@ -15,8 +15,8 @@ pub(crate) fn applies(aim: &Aim, scenario: &Scenario, label: &str, cell: &str) -
     aim.label.as_ref() == label && here
 }
 
-/// Returns the verdict on `aim`, or `None` if the variant it compares with has not run. `ours` holds the seed
-/// and value of each run.
+/// Returns the verdict on `aim`, or `None` if the aim compares with another variant that has not run. `ours`
+/// holds the seed and value of each run.
 pub(crate) fn judge(
     aim: &Aim,
     value: Estimate,

@@ -68,13 +68,13 @@ pub trait Backend: Sync {
     /// Returns `sim`, `netns` or `uml`.
     fn name(&self) -> &'static str;
 
-    /// Returns a message to the user that names the prerequisites missing for a run, if any.
+    /// If the machine lacks prerequisites of a run, returns a message for the user that names them.
     fn lacks(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// Returns a message to the user that names the flows this backend cannot run, if any. The other flows
-    /// still run.
+    /// If this backend cannot run some of the flows, returns a message for the user that names them. The
+    /// other flows still run.
     fn leaves_out(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
@@ -89,7 +89,7 @@ pub trait Backend: Sync {
     /// Makes one run, then removes everything that it created on the machine.
     ///
     /// # Errors
-    /// On failure, returns the reason as a message to the user.
+    /// On failure, returns the reason as a message for the user.
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
 
     /// Returns whether runs may be made in parallel.

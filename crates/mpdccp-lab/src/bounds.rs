@@ -45,7 +45,7 @@ impl Bounds {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tolerance {
-    /// Allowed difference in per cent of the second value.
+    /// Allowed difference, in per cent of the value that is compared with.
     percent: f64,
     /// Allowed difference in the metric's unit. The larger of `percent` and `least` applies.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub(crate) struct Tolerance {
 }
 
 impl Tolerance {
-    /// Returns how far a value may differ from the second value, `theirs`.
+    /// Returns the allowed difference between a value and the value `theirs`, with which it is compared.
     pub(crate) fn of(self, theirs: f64) -> f64 {
         self.least.max(theirs.abs() * self.percent / 100.0)
     }

@@ -62,7 +62,8 @@ pub struct Comparison {
     pub flows: Vec<FlowRow>,
 }
 
-/// A flow's metrics in its last phase, estimated over the runs.
+/// A flow's metrics, estimated over the runs. Rates and latencies cover the last phase, from the last event
+/// to the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
     /// Name and kind of the flow.
@@ -101,7 +102,7 @@ fn flows(runs: &[&Run]) -> Vec<FlowRow> {
 }
 
 impl Comparison {
-    /// Returns the variant's label; if models are involved, the label says so.
+    /// Returns the variant's label, followed by the name of the TCP model if the simulator used one.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.model.as_deref())
     }
@@ -177,8 +178,8 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
     }
 }
 
-/// Formats the comparisons as tables for a terminal. For each cell there is a table with one row per variant,
-/// each followed by its reference figures, and a table of aims.
+/// Formats the comparisons as tables for a terminal. Each cell has two tables: one with a row per variant,
+/// followed by the variant's reference figures, and one with the aims.
 pub fn as_text(all: &[Comparison]) -> String {
     let mut cells: Vec<&str> = Vec::new();
     for c in all {
@@ -200,8 +201,8 @@ pub fn as_text(all: &[Comparison]) -> String {
     out
 }
 
-/// Returns the head and rows of a table with one row per variant, each followed by its reference figures. The
-/// columns are `metrics` or, if that is empty, all metrics.
+/// Returns the head and rows of a table with one row per variant, followed by the variant's reference
+/// figures. The columns are `metrics`, or all metrics if `metrics` is empty.
 pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
     let told = |metric: &str| here.iter().any(|c| c.row(metric).is_some());
     let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Coverage that a confidence interval has if there are enough runs.
+/// Coverage that confidence intervals must have if there are six or more runs.
 const WANTED: f64 = 0.95;
 /// Minimum number of runs for an interval.
 const LEAST: usize = 3;
@@ -125,8 +125,9 @@ impl Verdict {
     }
 }
 
-/// Returns the median difference between `first` and `second`, with its interval, where each difference is
-/// between runs with the same seed. The two measurements differ only if zero lies outside the interval.
+/// Pairs the values of `first` and `second` in order, and returns the median of the pairs' differences with
+/// its interval. Both values of a pair come from runs with the same seed. If the interval contains zero, the
+/// runs show no difference between the two measurements.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     Estimate::of(&differences)

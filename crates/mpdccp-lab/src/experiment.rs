@@ -132,11 +132,11 @@ fn write(path: &Path, what: &str) -> Result<(), LabError> {
 }
 
 /// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. If an error or an
-/// interruption stops the experiment, the output covers the runs that finished before it.
+/// interruption stops the experiment, the output covers the runs that have finished.
 ///
 /// # Errors
-/// Returns the error of the first run that failed, an output error, or, if the backend supports none of the
-/// variants, the missing prerequisite.
+/// Returns the error of the first run that failed, or an output error. If the backend supports none of the
+/// variants, returns the missing prerequisite.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -201,8 +201,8 @@ pub fn run(
     failure.map_or(Ok(outcome), Err)
 }
 
-/// Removes the variants that the backend does not support, and returns the prerequisite that the last of them
-/// lacked.
+/// Removes the variants that the backend does not support. Returns the missing prerequisite of the last
+/// variant removed, if any.
 fn leave_out(
     scenario: &Scenario,
     backend: &dyn Backend,

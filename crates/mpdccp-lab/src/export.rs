@@ -50,8 +50,8 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     let mut h = [0; HEADERS];
     let length = (packet.bytes as u16).to_be_bytes();
     (h[0], h[8], h[9]) = (0x45, 64, 17);
-    // The capture shows only congestion marks that the link set, because the ECN field set by the sender is
-    // not stored.
+    // The capture shows only the congestion marks that the link set, because records do not store the ECN
+    // field that the sender set.
     h[1] = if packet.ce { 3 } else { 0 };
     h[2..4].copy_from_slice(&length);
     let (client, server) = ([10, 0, path, 1], [10, 0, path, 2]);

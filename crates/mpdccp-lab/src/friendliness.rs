@@ -1,7 +1,7 @@
 //! Metrics of the DCP paper (2002, section 4.2), computed only from the packets on the link.
 //!
-//! The sender's own measurements are not used: its sending rate follows from its own loss event rate, so
-//! every flow would look friendly.
+//! A sender computes its rate from the loss event rate that it measures. By that measurement, every flow
+//! would look friendly, so it is not used here.
 
 use crate::Plan;
 use crate::record::seconds;
@@ -14,7 +14,7 @@ const FROM_S: f64 = 10.0;
 const WINDOW_S: f64 = 6.0;
 /// Length in seconds of the windows used for steadiness.
 const STEADY_S: f64 = 10.0;
-/// A window is steady if its rate differs from the last window's rate by at most this fraction.
+/// A window is steady if its rate differs from the rate of the run's last window by at most this fraction.
 const NEAR: f64 = 0.1;
 /// Constant C of the throughput equation (equation 2).
 const C: f64 = 1.22;
@@ -109,9 +109,8 @@ impl Seen {
         mean(self.friendliness().into_iter().map(|(_, ratio)| ratio))
     }
 
-    /// Returns the percentage of ten-second windows that are steady, which means that their rate is within a
-    /// tenth of the last window's rate. The first window begins at ten seconds; the last window is not
-    /// counted.
+    /// Returns the percentage of ten-second windows whose rate is within a tenth of the last window's rate.
+    /// The first window begins at ten seconds; the last window is not counted.
     pub(crate) fn steady_pct(&self) -> Option<f64> {
         let count = |from: f64| self.between(from, from + STEADY_S).len() as f64;
         let counts: Vec<f64> = windows(FROM_S, self.end, STEADY_S).map(count).collect();
@@ -192,8 +191,8 @@ pub(crate) fn metrics(
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Returns the bytes that the first path delivered as a percentage of those it could have delivered, or
-/// `None` for a scenario with events.
+/// Returns the bytes that the first path delivered, as a percentage of the bytes that its rate allows.
+/// Returns `None` for a scenario with events.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
     let arrived = |p: &&crate::LinkPacket| match p.fate {
@@ -275,15 +274,15 @@ mod tests {
         });
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         let windows = seen.friendliness();
-        // This affects the last two seconds of the window from 30 to 36 s, and the first four of the window
-        // from 36 to 42 s.
+        // The removed packets belong to the last two seconds of the window from 30 to 36 s, and to the first
+        // four seconds of the window from 36 to 42 s.
         let ratio = |i: usize| windows[i].1 / windows[0].1;
         assert!((ratio(5) - 600.0 / 500.0).abs() < 1e-9 && (ratio(6) - 600.0 / 400.0).abs() < 1e-9);
         assert_eq!(ratio(7), 1.0);
         // Of the windows that begin at 10, 20, 30, 40 and 50 s, one has a rate 30 % below that of the last
         // window, which begins at 60 s.
         assert_eq!(seen.steady_pct(), Some(80.0));
-        // Over the whole run, the windows before the tenth second count too.
+        // The friendliness of the whole run also counts the windows before the tenth second.
         let mut slow = record;
         slow.paths[0].forward.packets.retain(|p| {
             let (flow, seq) = p.data.unwrap();

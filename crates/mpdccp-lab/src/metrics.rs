@@ -49,8 +49,8 @@ struct Deliveries {
     duplicates: u64,
 }
 
-/// Counts packets that arrived for the first time, reordered or again. A packet is reordered if a packet sent
-/// after it was delivered before it (RFC 4737 section 3.3). Duplicates are counted separately, as that RFC
+/// Counts first arrivals, reordered packets and duplicates. A packet is reordered if a packet sent after it
+/// was delivered before it (RFC 4737 section 3.3). Duplicates do not count as reordered, as RFC 4737
 /// requires.
 fn deliveries(flow: &FlowRecord) -> Deliveries {
     let mut d = Deliveries { first: HashMap::new(), reordered: 0, duplicates: 0 };
@@ -276,7 +276,8 @@ fn metrics(
     put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
-    // Metrics of order and time are not defined for several flows, so compute them only for a single flow.
+    // The metrics of packet order and timing are not defined for several flows together, so compute them only
+    // for a single measured flow.
     let single = match measured {
         [only] => run.flows.get(*only),
         _ => None,

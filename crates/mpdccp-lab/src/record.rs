@@ -30,13 +30,13 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the variant's label; if the run uses a model, the label says so.
+    /// Returns the variant's label, followed by the name of the TCP model if the run uses one.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.flows.iter().find_map(|f| f.model.as_deref()))
     }
 }
 
-/// Returns the label to show in tables and figures; if a model is used, the label says so.
+/// Returns the label to show in tables and figures, followed by the name of the TCP model if there is one.
 pub(crate) fn with_model(label: &str, model: Option<&str>) -> String {
     model.map_or_else(|| label.to_owned(), |model| format!("{label} ({model})"))
 }
@@ -131,8 +131,7 @@ pub struct PathRecord {
 pub struct LinkRecord {
     /// Packets in the order in which they entered the link.
     pub packets: Vec<LinkPacket>,
-    /// How many nanoseconds late each packet was delivered compared with emulated time. Empty in virtual
-    /// time.
+    /// How many nanoseconds after its emulated arrival time each packet was delivered. Empty in virtual time.
     pub lateness_ns: Vec<u32>,
     /// How long, in nanoseconds, the link's thread had waited for a CPU before it read each packet from the
     /// device. Empty in virtual time, and if the kernel does not report this wait.
@@ -193,7 +192,7 @@ pub struct TraceRow {
     pub btlbw_mbps: Option<f64>,
     /// Smoothed round-trip time.
     pub srtt_ms: Option<f64>,
-    /// Minimum round-trip time of the controller.
+    /// Minimum round-trip time that the congestion controller uses.
     pub min_rtt_ms: Option<f64>,
     /// Packets declared lost so far.
     pub lost: u64,

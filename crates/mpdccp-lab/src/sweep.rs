@@ -169,7 +169,7 @@ pub fn run(
     });
     let mut outcome = Outcome::default();
     let mut made: Vec<(&Job<'_>, Kept)> = Vec::new();
-    // Keep the finished runs no matter what stopped the sweep.
+    // Report the finished runs even if something stopped the sweep.
     let mut stopped = None;
     for (job, result) in jobs.iter().zip(results) {
         match result {
@@ -220,7 +220,7 @@ fn beside(csv: &Path) -> PathBuf {
     csv.parent().unwrap_or(Path::new("")).join("runs")
 }
 
-/// Stands in for the shards' backend when shards are merged, but makes no runs.
+/// A backend for merging shards. It has the properties of the shards' backend, but makes no runs.
 struct Nowhere<'a>(&'a dyn Backend);
 
 impl Backend for Nowhere<'_> {

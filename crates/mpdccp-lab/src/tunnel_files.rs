@@ -90,8 +90,8 @@ impl<'a> TunnelFiles<'a> {
     /// Returns the text of the file for one end.
     pub(crate) fn text(&self, side: Side) -> String {
         let settings = self.plan.scenario.tunnel_after(self.plan.variant, &self.changed).unwrap_or_default();
-        // Disable encryption unless the scenario sets it, because the reference figures were measured without
-        // encryption.
+        // Disable encryption unless the scenario sets `security`, because the reference figures were measured
+        // without encryption.
         let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
         let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
         let [role, peer] = [side, side.other()].map(Side::name);

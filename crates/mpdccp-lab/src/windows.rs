@@ -3,7 +3,7 @@
 use crate::record::seconds;
 use crate::record::{FlowRecord, PathRecord, RunRecord};
 
-/// Windows start at multiples of this many seconds.
+/// Distance between the starts of consecutive windows, in seconds.
 const STEP_S: f64 = 0.01;
 
 /// Cumulative number of bytes over time, used to compute the bytes in a window.
@@ -66,8 +66,8 @@ pub(crate) fn first_above(
     starts(span, len).find(|from| bytes.mbps(*from, len) > mbps)
 }
 
-/// Returns when the first data packet at or after `from` was offered to `path`, or `None` if one was also
-/// offered in the second before `from`.
+/// Returns when the first data packet at or after `from` was offered to `path`. Returns `None` if `path` also
+/// carried data packets in the second before `from`.
 pub(crate) fn first_packet(run: &RunRecord, path: &PathRecord, from: f64) -> Option<f64> {
     let data = path.forward.packets.iter().filter(|p| p.data.is_some()).map(|p| seconds(run, p.entered));
     data.filter(|at| *at >= from - 1.0).min_by(f64::total_cmp).filter(|at| *at >= from)

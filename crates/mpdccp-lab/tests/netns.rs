@@ -106,7 +106,7 @@ fn a_run_measures_the_link_it_made() {
     let flow = &stats.flows[0];
     assert_eq!((flow.sent, flow.dropped_at_sender), (Some(500), Some(7)));
     let [before, after] = flow.phases[..] else { panic!("two phases") };
-    // Before the event, no packet takes less than the link's delay plus its transmission time.
+    // Before the event, every packet takes at least the link's delay plus the transmission time.
     assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
     assert!(before.app_latency_ms.unwrap().p50 >= before.wire_latency_ms.unwrap().p50);
     // After the event, 4 Mbit/s are offered to a link of 2 Mbit/s, so its queue of 200 ms fills up and the
@@ -148,8 +148,8 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
         (flow.kind.as_str(), flow.sent, flow.reordered, flow.duplicates),
         ("tcp", Some(500), Some(0), Some(0))
     );
-    // TCP never loses a record it has accepted, so the only records lost are those the sender dropped before
-    // TCP.
+    // TCP never loses a record that it has accepted, so only the records that the sender dropped before TCP
+    // are lost.
     assert_eq!(flow.lost, flow.dropped_at_sender);
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());
@@ -186,7 +186,8 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
-/// Runs the variant `label` of the scenario `text`, for which the program is not needed.
+/// Runs the variant `label` of the scenario `text`. The variant must be a baseline, which does not need the
+/// program.
 fn run_baseline(text: &str, label: &str) -> Run {
     let scenario = Scenario::parse("baselines", text).unwrap();
     let variant = scenario.variant(label).unwrap();
@@ -265,7 +266,8 @@ fn short_flows_run_over_kernel_tcp() {
     let stats = run_baseline(&BASELINES.replace(shell, web), "plain-b");
     let web = &stats.flows[0];
     assert!(web.sent.unwrap() > 5 && stats.metrics["fct_missing_pct"] < 20.0, "{web:?}");
-    // A connection takes as long as a handshake plus the sending of 10 kB at 10 Mbit/s.
+    // A connection takes at least three one-way delays, for the handshake and the data, plus the transmission
+    // of 10 kB at 10 Mbit/s.
     assert!(stats.metrics["fct_p50_ms"] > 3.0 * 5.0 + 8.0, "{:?}", stats.metrics);
 }
 

@@ -3,9 +3,9 @@ use mpdccp_units::Duration;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Packets are sent in bursts, like Wi-Fi frames (A-MPDU). Before each burst the transmitter waits for the
-/// medium; then it sends the queued packets, which all arrive with the last bit of the burst. A longer queue
-/// therefore increases the link's throughput, and delays vary in steps.
+/// Packets are sent in bursts, like Wi-Fi frames (A-MPDU). Before each burst, the transmitter waits for the
+/// medium. Then it sends the queued packets, which all arrive with the last bit of the burst. A longer queue
+/// therefore increases the link's throughput, and the delay jumps from burst to burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregation {
     /// Mean time to wait for the medium. Each wait is uniformly distributed between zero and twice this

@@ -6,7 +6,7 @@ use crate::{Aggregation, ConfigError, Jitter, LossModel, Policer, QueueConfig, R
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LinkConfig {
-    /// Transmission rate, in terms of the bytes that [`Link::push`](crate::Link::push) gets.
+    /// Transmission rate. It counts the bytes that [`Link::push`](crate::Link::push) gets.
     pub rate: RateModel,
     /// Propagation delay, from the sending of the last bit to the delivery of the packet.
     pub delay: Duration,

@@ -19,9 +19,9 @@ pub enum Spread {
 pub struct Jitter {
     /// Distribution of the deviation.
     pub spread: Spread,
-    /// The correlation of two packets' deviations is only 1/e if they are this far apart. The deviations
-    /// follow an Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are computed from
-    /// its quantiles. If zero, deviations are independent.
+    /// Time after which the correlation of the deviations has fallen to 1/e. If zero, the deviations are
+    /// independent. The deviations follow an Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform
+    /// deviations are computed from its quantiles.
     pub memory: Duration,
     /// Whether packets may be reordered. If not, no packet arrives before the one preceding it, which
     /// increases the mean delay.

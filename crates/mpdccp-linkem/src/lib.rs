@@ -5,11 +5,11 @@
 //! the time given by [`Link::next_event`] or later. A packet passes, in this order:
 //!
 //! 1. the [`Policer`], if any, which may drop it;
-//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and which thins out
-//!    acknowledgements if so configured;
+//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and can drop outdated
+//!    acknowledgements;
 //! 3. the transmitter ([`RateModel`]), one packet at a time, or an [`Aggregation`] burst at a time;
-//! 4. loss on the wire ([`LossModel`]), where a lost packet has still used its share of the rate, as on a
-//!    real link; a packet may also be duplicated;
+//! 4. loss on the wire ([`LossModel`]) or duplication; a lost packet has used the transmitter, as on a real
+//!    link;
 //! 5. propagation: fixed delay and [`Jitter`].
 //!
 //! Everything happens at exact emulated times, so the result does not depend on when the caller polls. The

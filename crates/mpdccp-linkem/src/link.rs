@@ -59,7 +59,7 @@ pub struct Link<P> {
 struct Waiting<P> {
     /// The packet's number in push order.
     number: u64,
-    /// Delay of the packet on top of the link's.
+    /// Delay of the packet in addition to the link's delay.
     detour: Duration,
     packet: P,
 }
@@ -93,7 +93,7 @@ impl<P: Clone> Link<P> {
         })
     }
 
-    /// Pushes a packet. If a packet's transmission ends at `now`, that packet has already left the queue.
+    /// Pushes a packet. A packet whose transmission ends at `now` has already left the queue.
     pub fn push(&mut self, now: Time, meta: Meta, packet: P) -> Verdict {
         self.push_farther(now, meta, Duration::ZERO, packet)
     }
@@ -132,9 +132,9 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// Returns the earliest time at which a packet may arrive unless the link changes or gets another packet,
-    /// or `None` if the link holds no packet. Even at this time, [`Link::pop`] may return `None`, because the
-    /// packet may be lost.
+    /// Returns the earliest time at which a packet may arrive, if the link neither changes nor gets another
+    /// packet until then. Returns `None` if the link holds no packet. At the returned time, [`Link::pop`] may
+    /// still return `None`, because the packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -163,7 +163,7 @@ impl<P: Clone> Link<P> {
     }
 
     /// Changes the configuration at `now`. Settings that do not change keep their state, and packets stay in
-    /// the link, except that packets which no longer fit are dropped if the queue becomes smaller.
+    /// the link. If the queue becomes smaller, packets that no longer fit are dropped.
     ///
     /// # Errors
     /// Fails if the configuration is invalid, in which case nothing changes.
@@ -201,7 +201,7 @@ impl<P: Clone> Link<P> {
         self.replace_rate(now, RateModel::Constant(rate));
     }
 
-    /// Changes the delay of packets that have not been sent yet. If packets may not be reordered, they still
+    /// Changes the delay of packets that have not been sent yet. Unless the link may reorder packets, they
     /// arrive no earlier than the packets before them.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);

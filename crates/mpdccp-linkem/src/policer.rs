@@ -20,7 +20,7 @@ impl Policer {
     }
 }
 
-/// The exact number of tokens in a bucket.
+/// A bucket of tokens, whose number is exact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     config: Policer,

@@ -18,8 +18,8 @@ impl Random {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns true with probability `p`. Draws a number even if the result is certain, so that changing `p`
-    /// does not shift later draws.
+    /// Returns true with probability `p`. Draws a random number even if `p` is 0 or 1, so that a change of
+    /// `p` does not affect later draws.
     pub(crate) fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }

@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
-/// Unit of work: what a link of one bit per second transmits in a nanosecond. A link of r bit/s does r units
-/// per nanosecond, so nothing is rounded.
+/// Work, in units of what a link of 1 bit/s transmits in a nanosecond. A link of r bit/s does r units per
+/// nanosecond, so nothing is rounded.
 pub(crate) type Work = u128;
 
 pub(crate) fn work(bytes: u32) -> Work {
@@ -22,9 +22,9 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Work that the link could have done by `at` but has not. There are three sources: the end of a packet is
-/// rounded up to a nanosecond, a packet does not fill an opportunity of a trace, or a token bucket has tokens
-/// left. Only a packet that starts at `at` may use this work, except in a token bucket.
+/// Work that the link could have done by `at` but has not. It is left if the end of a packet was rounded up
+/// to a nanosecond, if a packet did not fill an opportunity of a trace, or if a token bucket has tokens left.
+/// Except for tokens, only a packet that starts at `at` may use this work.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,
@@ -49,7 +49,7 @@ struct Job {
     need: Work,
     /// When the transmission ends; `None` while the rate stays zero.
     end: Option<Time>,
-    /// Work that is unused when the packet is done.
+    /// Unused work at the end of the packet.
     after: Spare,
 }
 

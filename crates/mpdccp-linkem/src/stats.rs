@@ -92,8 +92,8 @@ impl Stats {
         }
     }
 
-    /// Returns how many packets the queue dropped, either early or because it was full. A qdisc counts its
-    /// drops in the same way.
+    /// Returns how many packets the queue dropped, either early or because it was full. The kernel's qdiscs
+    /// count the same drops.
     pub fn queue_drops(&self) -> u64 {
         self.overflow.packets + self.early.packets
     }

@@ -73,7 +73,7 @@ impl Trace {
         self.period
     }
 
-    /// Returns the same trace, starting at offset `by`.
+    /// Returns the same trace, but starting `by` later in its period.
     #[must_use]
     pub fn later_by(&self, by: Duration) -> Trace {
         let by = Duration::from_nanos((by.as_nanos() % self.period.as_nanos()) as u64);
@@ -99,7 +99,7 @@ impl Trace {
 
     /// Returns the number of the first opportunity at or after `time`.
     pub(crate) fn first_from(&self, time: Duration) -> u64 {
-        // The end of a period belongs to this period, although the next period starts at the same time.
+        // A time at which one period ends and the next starts belongs to the first of them.
         let period = self.period().as_nanos();
         let rounds = time.as_nanos().saturating_sub(1) / period;
         let within = time.as_nanos() - rounds * period;

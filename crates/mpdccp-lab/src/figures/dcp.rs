@@ -20,7 +20,7 @@ pub(crate) struct Curve {
     pub(crate) runs: Points,
 }
 
-/// Draws lines over time: one panel for each of `panels`, `abreast` of them per row.
+/// Draws lines over time: one panel for each of `panels`, and `abreast` panels per row.
 pub(crate) fn over_time(
     panels: Vec<Lines>,
     y_label: &str,

@@ -37,7 +37,7 @@ pub struct Panel {
     pub y_label: String,
     /// The series drawn in the panel.
     pub series: Vec<Series>,
-    /// Upper limit of the vertical range. Points above the limit are drawn at the edge.
+    /// Upper limit of the vertical range. Points above it are drawn at the upper edge.
     pub y_cap: Option<f64>,
     /// Upper end of the vertical range. If absent, it is a round number above all points.
     pub y_top: Option<f64>,
@@ -90,8 +90,8 @@ pub(super) const COLORS: usize = 9;
 /// Number of line styles in `figure.css`.
 pub(super) const DASHES: usize = 5;
 
-/// Palette indices and line styles of the variants that have a fixed look in all reports. The two variants of
-/// a family share a colour.
+/// Palette indices and line styles of the variants that have a fixed look in all reports. Two variants with
+/// similar congestion control, such as CCID 250 and TCP BBR, share a colour.
 const FAMILIES: [(&str, Look); 7] = [
     ("ccid2", (0, 0)),
     ("ccid5", (1, 0)),
@@ -118,8 +118,9 @@ pub(super) fn look(label: &str, labels: &[&str]) -> Look {
     known(label).unwrap_or_else(|| free[nth.unwrap_or(0) % free.len()])
 }
 
-/// Returns the look of a variant's `nth` path or flow. The first has the variant's colour, the second the
-/// text colour; the rest repeat these two with other line styles. Dots are pale instead of dashed.
+/// Returns the look of a variant's `nth` path or flow. The first has the variant's colour, and the second the
+/// text colour. Further paths or flows repeat these two colours with other line styles. Panels of dots draw a
+/// paler tone instead of another line style.
 pub(super) fn part(variant: Look, nth: usize) -> Series {
     let (color, dash) = (if nth.is_multiple_of(2) { variant.0 } else { INK }, nth / 2 % DASHES);
     Series { color, dash, ..Series::default() }

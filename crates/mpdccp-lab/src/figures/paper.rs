@@ -19,8 +19,8 @@ pub struct Column<'a> {
 
 /// Maximum number of columns per row; more would make each too narrow.
 const ABREAST: usize = 3;
-/// If the levels of a row's panels differ by more than this factor, the row's vertical axis is logarithmic,
-/// because a linear one would show the lowest panel as a flat line.
+/// If the 95th percentiles of the panels with a common vertical range differ by more than this factor, their
+/// vertical axis is logarithmic. A linear axis would show the lowest panel as a flat line.
 const FLATTENED: f64 = 4.0;
 
 /// Draws one panel of a column.
@@ -99,7 +99,8 @@ pub(super) fn measured(scenario: &Scenario, run: &RunRecord) -> impl Iterator<It
     (0..run.flows.len()).filter(move |i| scenario.is_measured(&run.label, &run.flows[*i].name))
 }
 
-/// Draws a panel with each packet's latency, in one tone per path. A point is (time, ms, path).
+/// Draws a panel with each packet's latency, in one tone per path. Each entry of `all` is a packet's time in
+/// seconds, its latency in ms, and its path.
 fn of_packets(
     scenario: &Scenario,
     column: Column<'_>,
@@ -190,7 +191,7 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
-/// For each path, draws a line for one trace value and a pale line for another.
+/// For each path, draws one value of the trace as a line, and a second value as a pale line.
 fn traced(
     scenario: &Scenario,
     column: Column<'_>,

@@ -8,8 +8,7 @@ pub(super) struct Range {
     pub(super) log: bool,
 }
 
-/// Largest ratio between the ends of a logarithmic axis. Values that are too small for it are drawn at its
-/// lower end.
+/// Largest ratio between the ends of a logarithmic axis. Smaller values are drawn at the axis's lower end.
 const DECADES: f64 = 1e4;
 
 /// Returns a round number at or above `wanted`.
@@ -43,7 +42,7 @@ impl Range {
         if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Returns the values to label. A linear axis gets about `count` of them.
+    /// Returns the values at which the axis has labels. A linear axis gets about `count` labels.
     pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
         if self.log {
             let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;

@@ -29,8 +29,8 @@ const SAMPLE: f64 = 22.0;
 /// Assumed mean character width relative to the character height. The actual width is unknown here, because
 /// the viewer chooses the font.
 const CHARACTER: f64 = 0.56;
-/// The horizontal axis is cut into this many parts. Dots are drawn one part at a time, so that no series
-/// hides another.
+/// Number of parts of the horizontal axis. Each part gets the dots of all series before the next part is
+/// drawn, so that no series hides another.
 const TURNS: usize = 40;
 
 impl Figure {
@@ -153,7 +153,8 @@ impl Figure {
         out.push_str("</svg>\n");
     }
 
-    /// Draws the series: pale lines first; dots last, alternating between series.
+    /// Draws the pale lines first, then the other lines, then the dots. The series take turns in drawing
+    /// dots.
     fn series(&self, out: &mut String, panel: &Panel, y: Range) {
         let x = self.x_range();
         let place = |(at, value): (f64, f64)| (PLOT.0 * x.place(at), PLOT.1 * (1.0 - y.place(value)));

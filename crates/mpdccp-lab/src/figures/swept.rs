@@ -14,8 +14,8 @@ const WIDE: f64 = 40.0;
 const FLATTENED: f64 = 8.0;
 
 /// For each metric of `show`, draws a row with one panel per cell and one line per variant. Returns `None` if
-/// the values of the only `parameter` are not numbers with a common unit. `labels` names all variants of the
-/// scenario.
+/// the values of `parameter`, the sweep's only parameter, are not different numbers with a common unit.
+/// `labels` names all variants of the scenario.
 pub fn over_parameter(
     parameter: &str,
     show: &[String],
@@ -55,7 +55,7 @@ pub fn over_parameter(
         }
         let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or(metric.as_str(), |n| n.1);
         let y_log = words.ends_with(", ms") && flattened(&series);
-        // If there are many variants, the legend needs the title's space.
+        // A single cell needs no title, and leaves its space to the legend.
         let title = if cells.len() > 1 { cell.to_owned() } else { String::new() };
         Panel { title, y_label: words.to_owned(), series, y_log, ..Panel::default() }
     };

@@ -1,4 +1,5 @@
-//! Stores results of the references, which do not depend on the variants.
+//! Stores the results of the reference congestion controls (CUBIC and BBR), which do not depend on the judged
+//! variants.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use super::figures::Figures;
 use super::random_links::{Distribution, Point};
 use crate::LabError;
 
-/// Hash of the sources that influence a reference's run, except BBR's sources.
+/// Hash of the sources that influence a reference's run, without the sources of BBR.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
 /// Limits on the rate (Mbit/s) and round-trip time (ms) of the points at which BBR's behaviour is checked, so
 /// that runs at these points are fast. There is one such point for each class.
@@ -22,9 +23,10 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Opens the directory. A stored result is valid if the references were compiled from [`SOURCES`] and BBR
-    /// behaves the same in `run`. The hash leaves out BBR's sources because the variants share them;
-    /// otherwise every change to a variant would invalidate all results.
+    /// Opens the directory. A stored result is valid if the references were compiled from [`SOURCES`], and
+    /// BBR has the same results in `run` as when the result was stored. The hash leaves out the sources of
+    /// BBR because the variants share them: otherwise, every change to a variant would invalidate all
+    /// results.
     pub(super) fn new(
         dir: &'a Path,
         distribution: &Distribution,

@@ -1,5 +1,5 @@
-//! Runs the judge's points on a backend with the kernel as well, where the references and the competing flows
-//! use the kernel's TCP.
+//! Runs the judge's points also on a backend on which the references and the competing flows use the kernel's
+//! TCP.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ pub(super) const FASTEST: f64 = 200.0;
 const RUNS: u64 = 5;
 /// Allowed difference between the backends, as a fraction of the larger value.
 const SAME: f64 = 0.15;
-/// Differences allowed on top of that: in the latency (ms, plus the transmission time of one packet) and in
-/// the lost fraction.
+/// Differences allowed in addition to [`SAME`]: for the latency, in ms, plus the transmission time of one
+/// packet; for losses, as a fraction of all packets.
 const SAME_MS: f64 = 1.0;
 const SAME_LOST: f64 = 0.005;
 
@@ -33,7 +33,7 @@ pub(super) struct Pair {
     /// gives the reason.
     pub(super) kernel: Option<Figures>,
     pub(super) why: String,
-    /// Whether the variant meets the point on each backend, or `None` for references.
+    /// Whether the variant meets the criterion in the simulator and with the kernel. `None` for references.
     pub(super) met: Option<(bool, bool)>,
     /// Names of the values that differ, from [`VALUES`].
     pub(super) differs: Vec<String>,
@@ -52,8 +52,8 @@ pub(super) fn pairs(
     let kernel = Source { backend: kernel, references: None };
     let (kernel, why) = match several(&kernel, point, variants) {
         Ok(kernel) => (kernel, String::new()),
-        // Only the simulator supports the point's source, or a run failed: report the point without kernel
-        // results, and continue with the next point.
+        // If only the simulator supports the point's source, or if a run failed, report the point without
+        // kernel results.
         Err(LabError::Missing(why) | LabError::Failed(why)) => (Runs::new(), why),
         Err(e) => return Err(e),
     };

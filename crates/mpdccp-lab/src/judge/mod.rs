@@ -32,8 +32,7 @@ use crate::{LabError, code};
 /// Default variants.
 pub const VARIANTS: [&str; 9] =
     ["ccid2", "ccid3", "ccid4", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid250-draft", "ccid252"];
-/// Returns the seed for published results, which changes whenever the sources of the congestion controls
-/// change.
+/// Returns the seed for published results. It changes whenever the sources of the congestion controls change.
 pub fn release_seed() -> u64 {
     env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
 }

@@ -1,4 +1,4 @@
-//! Makes all runs at a point.
+//! Makes all runs at a [`Point`], which is a random link with traffic.
 
 use super::figures::{Figures, figures};
 use super::kept::Kept;
@@ -11,7 +11,7 @@ use crate::{Backend, LabError, Plan};
 /// Reference congestion controls.
 const REFERENCES: [&str; 2] = ["cubic", "bbr"];
 
-/// Label of the thin flow that measures the path's latency without other traffic.
+/// Label of a flow with a low rate, which measures the path's latency without other traffic.
 pub(super) const PATH: &str = "udp";
 
 /// Runs BBR with the competing traffic of a point in the simulator.
@@ -59,8 +59,8 @@ pub(super) fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Res
     Ok(runs)
 }
 
-/// Returns the point's class. Points that combine competing flows with a queue per flow are in classes of
-/// their own.
+/// Returns the point's class. Points with competing TCP flows and a separate queue for each flow form classes
+/// of their own.
 pub(super) fn class(point: &Point) -> String {
     let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
     if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }

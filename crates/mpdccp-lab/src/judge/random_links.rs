@@ -62,8 +62,8 @@ enum Factor {
 }
 
 impl Factor {
-    /// Returns whether a run needs the distribution's minimum number of seconds on fast links too, because
-    /// the rates of walks, sources and short flows change with time, and competing flows take seconds to
+    /// Returns whether a run on a fast link, too, must last for the distribution's minimum number of seconds.
+    /// The rates of walks, sources and short flows change over seconds, and competing flows need seconds to
     /// reach their shares.
     fn needs_seconds(self) -> bool {
         use Factor::{Bbr, Both, Cubic, Own, Short, Source, Walk};
@@ -71,7 +71,7 @@ impl Factor {
     }
 }
 
-/// Factors that a point may have on top of its class's factor.
+/// Factors, such as AQM or jitter, that a point may have in addition to the factor of its class.
 const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::Lumps, Factor::Return];
 
 /// Competing traffic.
@@ -103,7 +103,7 @@ pub(super) struct Point {
     pub(super) events: Vec<String>,
     pub(super) forward: Vec<String>,
     pub(super) reverse: Vec<String>,
-    /// Random loss on the wire, independent of load.
+    /// Fraction of packets lost on the wire at random, independently of the load.
     pub(super) own_loss: f64,
     /// Keys of an application-limited source, if the point has one.
     pub(super) source: Option<String>,
@@ -116,7 +116,7 @@ pub(super) struct Point {
     pub(super) cross_traffic: String,
     /// Whether the link has a separate queue for each flow.
     pub(super) fair_queue: bool,
-    /// Start of the judged time, s.
+    /// Start and end of the judged time, s.
     pub(super) settle_s: f64,
     pub(super) end_s: f64,
     /// Seed of the point's runs.
@@ -296,8 +296,8 @@ impl Point {
                 self.says(format!("return path loses {share:.1} %"));
             }
             2 => {
-                // Burst lengths count packets, and a sender whose packets are all lost sends only one packet
-                // per timeout, so long bursts would stop every sender until the end of the run.
+                // The length of a loss burst is a number of packets. A sender whose packets are all lost
+                // sends one packet per timeout, so a long burst would stop it until the end of the run.
                 let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
                 self.reverse

@@ -12,7 +12,7 @@ use super::kernel::{Pair, VALUES};
 use super::verdict::Verdict;
 use crate::LabError;
 
-/// Number of points with the lowest ratios that the report lists.
+/// Number of points that the report lists for each variant: those with the lowest ratios.
 const WORST: usize = 10;
 /// A 95 % interval reaches this many standard deviations to each side.
 const Z: f64 = 1.96;
@@ -84,7 +84,7 @@ pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Res
     Ok(text)
 }
 
-/// Returns the text of `judge.md`, which contains a table for each variant and its worst points.
+/// Returns the text of `judge.md`. For each variant, it contains a table and the worst points.
 fn text(judged: &Judged, before: Option<&[Row]>) -> String {
     let Judged { made_by, seed, variants, rows, kernel } = judged;
     let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();

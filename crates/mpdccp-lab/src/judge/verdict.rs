@@ -17,8 +17,8 @@ pub(super) struct Verdict {
     pub(super) met: bool,
     /// Text for each limit that the variant misses.
     pub(super) why: Vec<String>,
-    /// The rate divided by the required rate (at least 1 if the variant meets the point), and the start-up
-    /// rate divided by that of the best reference.
+    /// The rate divided by the required rate, which is at least 1 if the variant meets the criterion; and the
+    /// start-up rate divided by that of the best reference.
     pub(super) ratio: f64,
     pub(super) start: f64,
 }
@@ -84,8 +84,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
                 let lost = own.lost - point.own_loss;
                 v.want(lost <= most, || format!("{:.2} % lost, limit {:.2}", lost * 100.0, most * 100.0));
             } else {
-                // Short flows overflow short queues no matter what the flow under test does, so their
-                // presence raises the limit.
+                // Short flows make short queues overflow, whatever the flow under test does. The loss limit
+                // is therefore at least the smaller loss of the references.
                 let least = cubic.lost.min(bbr.lost) - point.own_loss;
                 let limit = if point.company == Company::Short { c.lost.max(least) } else { c.lost };
                 let fits = |f: &&Figures| f.lost - point.own_loss <= limit && queueing(f) <= bound;
@@ -129,8 +129,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
     Some(v)
 }
 
-/// Returns the TCP with which alone a variant is compared, or an empty name if the variant is compared with
-/// the best reference.
+/// Returns the TCP congestion control that a variant is compared with, or an empty name if the variant is
+/// compared with the best reference.
 pub(super) fn twin(label: &str) -> &'static str {
     match label {
         "ccid2" | "ccid3" | "ccid4" => "reno",

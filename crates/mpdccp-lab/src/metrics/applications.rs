@@ -26,7 +26,8 @@ pub(super) fn metrics(
     let span = (spec.start_s, end);
     let event = plan.scenario.events_s().last().copied().filter(|t| span.0 < *t && *t < span.1);
     if flow.kind == "short" {
-        // This flow's entries are connections, not packets, so only these two metrics are meaningful.
+        // The entries of a short flow are connections instead of packets, so only these two metrics are
+        // meaningful.
         let all = [("goodput_mbps", goodput_mbps(flow, &first, span)), ("cpu_s_per_gb", cpu_s_per_gb(run))];
         return all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     }

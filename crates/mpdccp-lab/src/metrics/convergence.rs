@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn a_step_is_over_when_its_window_is_nearly_full() {
-        // Packets have 100 bytes until 4 s, and 1,000 bytes from then on. A 1 s window is within a tenth of
-        // the final rate if at most a tenth of it lies before the step.
+        // Packets have 100 bytes until 4 s, and 1,000 bytes from then on. The rate in a window of 1 s is
+        // within a tenth of the final rate if at most a tenth of the window lies before 4 s.
         let step = flow(12.0, |t| if t < 4.0 { 100 } else { 1000 });
         let s = convergence_s(&step, (0.0, 12.0)).unwrap();
         assert!((s - 3.9).abs() < 1e-6, "{s}");

@@ -10,10 +10,10 @@ pub(super) struct Reordering {
     /// number (RFC 4737 section 4.2.2).
     pub(super) extent_p95: f64,
     pub(super) extent_max: f64,
-    /// Percentage of arrivals that are not at their position in sequence (1 minus the density at 0,
-    /// RFC 5236).
+    /// Percentage of arrivals whose position is not that of their sequence number (1 minus the density at
+    /// displacement 0, RFC 5236).
     pub(super) displaced_pct: f64,
-    /// Mean absolute displacement over all arrivals.
+    /// Mean absolute displacement over all arrivals, in packets.
     pub(super) displacement: f64,
 }
 

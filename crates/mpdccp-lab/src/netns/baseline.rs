@@ -1,4 +1,4 @@
-//! Runs the transports that the tunnel is compared with: the plain path, the kernel's Multipath TCP,
+//! Runs the transports with which the tunnel is compared: the plain path, the kernel's Multipath TCP,
 //! WireGuard, or any VPN that shell commands can start.
 
 use std::fs;
@@ -20,7 +20,7 @@ const WIREGUARD_PORT: u16 = 51_820;
 /// How long a program may take to create its control socket.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Returns a message to the user that names a missing prerequisite of `baseline`, if any.
+/// If a prerequisite of `baseline` is missing, returns a message for the user that names it.
 pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
     match baseline {
         Baseline::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {

@@ -253,7 +253,7 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     /// Returns the time at which the sender closes the connection. If the receiver echoes packets, the sender
-    /// waits for the echoes and never closes.
+    /// waits for the echoes and never closes the connection.
     fn end(&self) -> Time {
         if self.flow.spec.echo { Time::MAX } else { self.to + LINGER }
     }

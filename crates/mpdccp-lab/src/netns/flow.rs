@@ -20,8 +20,8 @@ pub(super) struct Counters {
     pub(super) bytes: AtomicU64,
     /// Latency of the last packet received.
     pub(super) latency_ns: AtomicU64,
-    /// Packets dropped so far by the sender's queue, as needed by adaptive sources. The lab updates the
-    /// number about once per second.
+    /// Packets dropped so far by the sender's queue. Adaptive sources need this number, which the lab updates
+    /// about once per second.
     pub(super) dropped: AtomicU64,
 }
 

@@ -77,7 +77,8 @@ impl RunningLink {
         Ok(RunningLink { shared, places, thread: Some(thread) })
     }
 
-    /// Sets the time of t = 0, which must be far enough in the future for the thread to notice it in time.
+    /// Sets the time of t = 0. This time must be so far in the future that the thread learns of it before the
+    /// first event.
     pub(super) fn set_start(&self, start: Time) {
         self.shared.start.store(start.as_nanos(), Ordering::Relaxed);
     }

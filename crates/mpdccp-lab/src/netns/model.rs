@@ -1,6 +1,6 @@
-//! Runs the simulator's TCP model over UDP datagrams. The model offers loss detection that the kernel's TCP
-//! lacks; for example, it can act as a sender that, like QUIC, declares a packet lost after three later
-//! packets despite reordering.
+//! Runs the simulator's TCP model over UDP datagrams. The model has loss detection that the kernel's TCP
+//! lacks: like QUIC, it can declare a packet lost as soon as three later packets have arrived, even on a path
+//! that reorders packets.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -99,8 +99,8 @@ impl Backend for Netns {
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
         let cpu_s = transport.tunnel().and_then(Tunnel::cpu_s);
         if let Transport::Tunnel(tunnel) = transport {
-            // The session's queue does not count drops per flow; if there is only one flow, all drops belong
-            // to it.
+            // The session's queue counts the drops of all flows together, so they can be assigned only to a
+            // single flow.
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
             }
@@ -232,7 +232,8 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// Returns the destination address of a flow, which is outside the transport if the scenario says so.
+/// Returns the destination address of a flow. For a flow with `via`, this is the server's address on that
+/// path, outside the transport.
 fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport<'_>) -> Ipv4Addr {
     let path = spec
         .via

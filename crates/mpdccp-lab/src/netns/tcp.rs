@@ -19,7 +19,7 @@ use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
 use crate::scenario::FlowSpec;
 use crate::sim::source::source;
 
-/// Number of bytes that a bulk flow writes at a time.
+/// Number of bytes per write of a bulk flow.
 const CHUNK: usize = 64 << 10;
 /// Maximum number of unsent records of a paced sender. Any more are dropped, as in the send queue of a
 /// datagram socket.
@@ -162,9 +162,9 @@ pub(super) struct Bulk {
     to: SocketAddr,
     receiver: Receiver,
     protocol: Protocol,
-    /// Taps at the client and at the server, or `None` if the two hosts see different segments, in which case
-    /// only the data that the application reads counts. The segments differ with Multipath TCP, which uses
-    /// several addresses and duplicates data, and with streams, where TCP ends at both ends of the tunnel.
+    /// Taps at the client and at the server. `None` if the two hosts see different segments: with Multipath
+    /// TCP, which uses several addresses and duplicates data, and with streams, where each tunnel end
+    /// terminates TCP. Only the data that the application reads then counts.
     taps: Option<[Tap; 2]>,
 }
 

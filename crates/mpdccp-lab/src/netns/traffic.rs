@@ -25,7 +25,7 @@ fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     })
 }
 
-/// Returns whether the tunnel carries a flow's kernel TCP connections.
+/// Returns whether a flow consists of TCP connections of the kernel that go through the transport.
 pub(super) fn is_tcp(spec: &FlowSpec) -> bool {
     let kernel = spec.kind == FlowKind::Tcp && spec.loss_detection == LossDetection::Rack;
     (kernel || spec.kind == FlowKind::Short) && spec.via.is_none()

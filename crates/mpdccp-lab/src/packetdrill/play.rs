@@ -16,7 +16,7 @@ use crate::sim::tcp::{Rule, Tcp};
 const DEFAULT_MSS: u64 = 536;
 /// Size in bytes of the timestamp option, including its padding.
 const TIMESTAMPS: u64 = 12;
-/// Echo number for a connection without timestamps, later than every retransmission.
+/// Echo number for a connection without timestamps. It is larger than the number of every retransmission.
 const NO_ECHO: u64 = u64::MAX;
 
 /// The reason why a script failed.
@@ -88,7 +88,7 @@ struct Handshake {
     /// The peer's options, from its SYN or SYN-ACK.
     peer: Options,
     ecn: bool,
-    /// Whether the model sent the SYN and the script still expects the model's last packet of the handshake.
+    /// Whether the model opened the connection and still has to send the last packet of the handshake.
     active: bool,
 }
 
@@ -288,8 +288,8 @@ impl Player<'_> {
             }
         }
         let Some((at, first)) = self.sent.pop_front() else { return Ok(()) };
-        // Where the kernel passes a super-packet to the device, the script expects a single packet, so join
-        // consecutive segments to match it.
+        // The kernel passes consecutive segments to the device as one large packet, and the script expects
+        // this packet. So join the model's segments to match it.
         let (mut last, end) = (first, packet.start + packet.len - 1);
         let reaches = |data: &Data| data.start + u64::from(data.len);
         while let Some((_, next)) =

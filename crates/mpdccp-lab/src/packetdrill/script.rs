@@ -6,8 +6,8 @@ use super::packet::Packet;
 
 /// Default tolerance of times, as in packetdrill.
 const TOLERANCE: Duration = Duration::from_millis(4);
-/// Calls that have no effect here: those that set up the socket, and those that read from it, which the
-/// model's application always does immediately.
+/// Calls that have no effect here. They set up the socket or read from it; the model's application always
+/// reads immediately.
 const IGNORED: [&str; 11] = [
     "socket",
     "bind",

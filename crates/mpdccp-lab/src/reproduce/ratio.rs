@@ -16,10 +16,10 @@ struct Ratio<'a> {
     of_sum: f64,
 }
 
-/// Returns a table with one row per cell, and sentences about the table. A row shows the results of the
-/// variants `alone`, which use one path each, and, for each other variant, the ratios of its result to the
-/// best of these results and to their sum. The sentences say in how many cells a variant reaches the required
-/// ratios, and how it compares with the `baselines`.
+/// Returns a table with one row per cell, and sentences about the table. A row starts with the results of the
+/// variants `alone`, which use one path each. For each other variant, it shows the result, and the ratios of
+/// this result to the best and to the sum of the results of `alone`. The sentences say in how many cells a
+/// variant reaches the required ratios, and compare it with the `baselines`.
 pub(super) fn beside_alone(
     all: &[Comparison],
     (alone, of_best, of_sum): (&[String], Bounds, Bounds),
@@ -76,8 +76,8 @@ pub(super) fn beside_alone(
     (Table { head, rows, ..Table::default() }, sentences)
 }
 
-/// Returns a sentence with the number of cells in which a variant is at least as fast as the baseline, and
-/// with the fraction of the baseline's rate that it reaches in the other cells.
+/// Returns a sentence that compares a variant with the baseline: the number of cells in which the variant is
+/// at least as fast, and the fraction of the baseline's rate in each other cell.
 fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String {
     let theirs = |cell: &str| ratios.iter().find(|r| r.label == baseline && r.cell == cell).map(|r| r.mbps);
     let ours = ratios.iter().filter(|r| r.label == label);

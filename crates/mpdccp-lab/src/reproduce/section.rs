@@ -14,8 +14,8 @@ use crate::report;
 use crate::scenario::Scenario;
 use crate::{Backend, LabError, Plan, sweep};
 
-/// Number of runs of each variant in a quick reproduction in real time. In virtual time, one run is enough
-/// for a test.
+/// Number of runs of each variant in a quick reproduction in real time. In virtual time, a quick reproduction
+/// makes one run.
 const QUICK_RUNS: u32 = 3;
 
 /// If `backend` supports none of a section's variants, returns the missing prerequisite.

@@ -54,10 +54,12 @@ pub(super) struct SectionSpec {
     /// Cells of a quick run; if empty, the headline cell.
     #[serde(default)]
     pub(super) quick_cells: Vec<String>,
-    /// Variants that use one path each. The others are compared with the best and with the sum of these.
+    /// Variants that use one path each. The other variants are compared with the best result of these
+    /// variants, and with the sum of their results.
     #[serde(default)]
     pub(super) alone: Vec<String>,
-    /// Required ratios to the best of the results of `alone`, and to their sum.
+    /// Required ratios of the other variants' results to the best result of `alone`, and to the sum of these
+    /// results.
     #[serde(default)]
     pub(super) of_best: Option<f64>,
     #[serde(default)]

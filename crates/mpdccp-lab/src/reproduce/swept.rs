@@ -19,7 +19,8 @@ fn words(metric: &str) -> &str {
 }
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
-    // Do not judge an aim that has `not_above`, because the other variant's value is in a different row.
+    // Do not judge an aim with `not_above`: it refers to the value of another variant, which this row does
+    // not contain.
     aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 

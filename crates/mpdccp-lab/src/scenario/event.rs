@@ -28,7 +28,7 @@ pub struct TunnelEvent {
     /// End of the tunnel that is killed and restarted.
     #[serde(default)]
     pub kill: Option<Side>,
-    /// Time until this end of the tunnel restarts.
+    /// For `restart` and `kill`: time from the end of the program until it starts again.
     #[serde(default, deserialize_with = "quantity::time")]
     pub away: Duration,
     /// Whether the server drains, that is, accepts no new clients and asks its clients to use another server.

@@ -79,8 +79,7 @@ pub struct Scenario {
     /// Settings of the tunnel or connection, which variants can override.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// Random differences between the hosts of different runs, in the simulator. Real hosts differ without
-    /// this key.
+    /// Random differences between the simulated hosts of different runs. Real hosts differ without this key.
     #[serde(default)]
     pub host: Host,
     /// The paths; at least one.

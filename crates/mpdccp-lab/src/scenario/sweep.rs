@@ -108,8 +108,8 @@ impl Scenario {
     }
 }
 
-/// Returns whether a cell changes the key of a path or flow at `place`, such as `path.*.owd`. If so, a change
-/// of this key has no effect in the cell.
+/// Returns whether a cell sets the key of a path or flow at `place`, such as `path.*.owd`. In such a cell, a
+/// sweep over this key would have no effect.
 fn sets(cell: &Value, place: &str) -> bool {
     let parts: Vec<&str> = place.split('.').collect();
     let [kind, of, keys @ ..] = &parts[..] else { return false };

@@ -9,8 +9,8 @@ use toml::{Spanned, Table, Value};
 
 use linkem_net::quantity::parse_time;
 
-/// Settings of the tunnel or connection, given as keys of the tunnel's file or as the short forms of
-/// scenarios. Settings that are absent have the program's defaults.
+/// Settings of the tunnel or connection. Their keys are those of the tunnel's configuration file, and a few
+/// short forms that exist only in scenarios. Settings that are absent have the program's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);
@@ -25,8 +25,8 @@ pub(super) const SEALED: &str = "noise";
 pub(crate) const TCP: &str = "tcp";
 /// Value of [`TCP`] for a tunnel that ends TCP connections and carries their data as streams.
 pub(super) const STREAMS: &str = "streams";
-/// Short forms that exist only in scenarios: the longest wait for a missing packet (with any kind of
-/// reordering), and the queue limit in packets.
+/// Keys that exist only in scenarios: the longest wait for a missing packet, whichever kind of reordering
+/// buffer is used, and the queue limit in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {

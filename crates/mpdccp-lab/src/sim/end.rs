@@ -44,7 +44,8 @@ struct Socket {
 pub(super) enum Inner {
     /// An IP packet for the host, to be delivered through the tunnel's interface.
     Host(Vec<u8>),
-    /// An IP packet for the tunnel's private namespace.
+    /// An IP packet for the private namespace, in which the tunnel terminates TCP connections that it carries
+    /// as streams.
     Namespace(Vec<u8>),
 }
 
@@ -415,7 +416,8 @@ pub(super) fn dropped(now: Time, endpoint: &Endpoint, session: SessionId) -> u64
     stats.map_or(0, |q| q.dropped_full + q.dropped_old + q.dropped_early + q.dropped_too_big)
 }
 
-/// Applies the outer ECN field to a packet's data, and returns the range of bytes that the endpoint gets.
+/// Applies the outer ECN field to the inner packet, if there is one. Returns the range of bytes that the
+/// endpoint gets.
 fn kept(marker: &Marker, ecn: Ecn, packet: &mut [u8]) -> Range<usize> {
     match data_of(packet).filter(|_| ecn.is_capable()) {
         Some(data) => 0..data.start + marker.arrived(&mut packet[data], ecn),

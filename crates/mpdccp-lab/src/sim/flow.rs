@@ -317,7 +317,8 @@ impl Flow {
     }
 }
 
-/// Returns when a source of records opens its connection, which is as early as with the namespace backend.
+/// Returns when a source of records opens its connection: half a second before `start`, as with the namespace
+/// backend.
 fn early(start: Time) -> Time {
     Time::from_nanos(start.as_nanos().saturating_sub(500_000_000))
 }

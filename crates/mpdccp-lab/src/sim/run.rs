@@ -18,8 +18,8 @@ use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, TunnelEvent,
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
-/// Time for paths to join and settle. It ends at t = 0 or, if the scenario has an idle time, where that
-/// begins.
+/// Time for paths to join and settle. It ends at the start of the scenario's idle time or, without an idle
+/// time, at t = 0.
 const SETTLE: Duration = Duration::from_millis(1_000);
 /// Time after the end of the traffic in which packets in flight may still arrive.
 const TAIL: Duration = crate::DRAIN;

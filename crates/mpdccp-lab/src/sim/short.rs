@@ -18,7 +18,7 @@ pub(super) struct Short {
     count: u16,
     waiting: VecDeque<(Time, u32)>,
     open: Vec<Connection>,
-    /// Events that already complete connections still have for the tunnels.
+    /// Events for the tunnels, left by connections that are already complete.
     events: VecDeque<(Side, Event)>,
     /// Number of complete connections that were carried as streams by the tunnel.
     streams: u64,

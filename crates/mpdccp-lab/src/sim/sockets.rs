@@ -1,4 +1,4 @@
-//! Maps the flow identifiers of both tunnels to the scenario's connections.
+//! Maps the flow identifiers that each tunnel end assigns to the scenario's connections.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use mpdccp_proxy::{Command, Flow};
 use super::side::Side;
 use super::tcp::segment::flow_of;
 
-/// The number of the connection that each flow identifier of the two tunnels stands for.
+/// The connection number for each flow identifier, at the client's and at the server's end of the tunnel.
 #[derive(Debug, Default)]
 pub(super) struct Sockets([BTreeMap<Flow, u16>; 2]);
 

@@ -46,8 +46,8 @@ pub(super) struct Stream {
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
-    /// End and number of each record in flight or, if the tunnel carries the connection as a stream, of each
-    /// segment in flight.
+    /// End (in bytes) and number of each record in flight. If the tunnel carries the connection as a stream,
+    /// the entries are segments instead of records.
     open: VecDeque<(u64, u64)>,
     /// Whether data has arrived or been written since the last step.
     touched: bool,

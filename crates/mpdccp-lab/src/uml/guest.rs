@@ -13,8 +13,8 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 /// Makes the run described by the job in `dir`, then powers the kernel off.
 ///
 /// # Errors
-/// Fails unless this process is the first process of a kernel. Without this check, it would power off the
-/// machine.
+/// Fails if this process is not the first process of a kernel; powering off would otherwise affect the
+/// machine itself.
 pub fn guest(dir: &Path) -> Result<(), LabError> {
     if std::process::id() != 1 {
         let what = "`lab guest` is only for the first process of the kernel of --backend uml";

@@ -6,8 +6,8 @@ use std::path::Path;
 use mpdccp_lab::agreement::{Agreement, Both, Pair, as_text, pairs};
 use serde_json::{Value, json};
 
-/// Writes a summary with six runs of each variant. Depending on the seed, each metric differs from the given
-/// value by up to 1 %.
+/// Writes a summary with six runs of each variant. Each entry of `variants` has the label, the rate and the
+/// median latency. Depending on the seed, a run's values differ from these by up to 1 %.
 fn summary(dir: &Path, scenario: &str, variants: &[(&str, f64, f64)]) {
     fs::create_dir_all(dir).unwrap();
     let run = |label: &str, rx: f64, p50: f64, seed: u32| {

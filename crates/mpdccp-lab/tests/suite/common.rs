@@ -1,4 +1,4 @@
-//! Makes a synthetic run for tests of the evaluation.
+//! Makes a synthetic run for the tests of metrics, figures and reports.
 
 use core::time::Duration;
 

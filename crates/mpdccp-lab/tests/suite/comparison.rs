@@ -79,8 +79,8 @@ fn an_aim_can_be_another_variant() {
     assert_eq!(judged("ccid2", [20.0; 3]), ("≤ ccid2".to_owned(), Some(Verdict::Met)));
     assert_eq!(judged("ccid5", [20.0; 3]).1, Some(Verdict::Met));
     assert_eq!(judged("ccid2", [79.0, 80.0, 83.0]).1, Some(Verdict::Open));
-    // In each pair, the second run has a slightly higher value. The difference between runs with different
-    // seeds is larger than that.
+    // In each pair of runs with the same seed, the second value is slightly higher. Values of different seeds
+    // differ by more.
     assert_eq!(judged("ccid2", [80.1, 81.1, 82.1]).1, Some(Verdict::Missed));
 }
 

@@ -1,5 +1,5 @@
-//! Tests, in virtual time over one bottleneck, that connections with a shared congestion state together get
-//! the share of a single connection.
+//! Tests that connections with a shared congestion state together get the share of a single connection, in
+//! virtual time over one bottleneck.
 
 use crate::sim_common::{parse, seeded};
 use mpdccp_lab::scenario::Scenario;
@@ -94,10 +94,10 @@ fn part_of_four(label: &str, share: bool) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// If four flows count as one, they get half of the link alongside a single flow. Two flows would get two
-/// thirds, and half a flow one third, so the result must lie between these limits. With separate states, four
-/// flows get about four fifths; they must then get more than two flows would, which shows that the test can
-/// fail.
+/// Four flows that share their state count as one, and get half of the link alongside a single flow. Two
+/// flows would get two thirds, and half a flow one third, so the result must lie between these limits. With
+/// separate states, the four flows get about four fifths. To show that the test can fail, they must then get
+/// more than two flows would.
 fn four_that_share_are_one(label: &str) {
     let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
     assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");

@@ -1,5 +1,5 @@
-//! Tests of coupled paths with the whole stack in virtual time. Two paths over one link get the share of one
-//! flow there, and two paths over two links lose no capacity.
+//! Tests of coupled paths with the whole stack in virtual time. Coupled, two paths over one link together get
+//! the share of one flow, and two paths over two links lose no capacity.
 
 use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;

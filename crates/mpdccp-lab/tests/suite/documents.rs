@@ -12,13 +12,14 @@ use mpdccp_lab::store::Key;
 use mpdccp_lab::{Plan, estimate::Estimate};
 use serde::Deserialize;
 
-/// New values for places in a scenario, in the same form as in a set.
+/// New values for keys of a scenario, as in the files of `scenarios/sets`.
 type Changes = BTreeMap<String, toml::Value>;
 
 /// Links and criterion of `mpdccp lab judge`.
 const JUDGE: &str = include_str!("../../../../scenarios/judge.toml");
 
-/// Content of `docs/runs/NAME.json`. For results of the judge, `change` holds all of [`JUDGE`].
+/// Content of `docs/runs/NAME.json`. For results of `lab judge`, `change` holds the whole content of
+/// [`JUDGE`].
 #[derive(Clone, Debug, Deserialize)]
 struct Stored {
     command: String,
@@ -70,7 +71,7 @@ fn stored(name: &str) -> Stored {
 }
 
 impl Runs {
-    /// Returns whether the runs belong to the cell or point `word`.
+    /// Returns whether `word` is the cell of these runs, or the value of one of their sweep parameters.
     fn are_of(&self, word: &str) -> bool {
         self.cell == word || self.point.values().any(|value| text_of(value) == word)
     }
@@ -114,7 +115,7 @@ impl Stored {
         }
         let label = label.unwrap_or_else(|| panic!("no label in {words:?}"));
         let of = |label: &str| {
-            // Runs without a sweep belong to every point.
+            // Runs that are not part of a sweep belong to every point of the sweep.
             let cells = self.cells();
             let at = |runs: &Runs, place: &&str| {
                 runs.are_of(place) || runs.point.is_empty() && !cells.contains(place)
@@ -510,7 +511,7 @@ fn words_select_the_point_of_a_sweep_and_a_statistic_over_cells() {
     let values = stored.in_cells(&["rx_mbps", "cubic-streams"], &stored.cells());
     let (median, lowest) =
         (Estimate::of(&values).unwrap().median, values.iter().copied().reduce(f64::min).unwrap());
-    // Only in fiber_lte do the links exceed 150 Mbit/s together.
+    // Only in the cell `fiber_lte` do the two links together exceed 150 Mbit/s.
     for (minimum, reach) in [(0, 16), (150, 1), (1_000, 0)] {
         let table = generated(&format!(
             "spread {minimum} streams-packets rx_mbps; cubic-streams: A; rows: cubic-streams: R"

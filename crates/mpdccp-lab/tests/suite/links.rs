@@ -141,8 +141,8 @@ policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
 #[test]
 fn a_trace_is_out_of_phase_with_itself_unless_given_twice() {
     let dir = tempfile::tempdir().unwrap();
-    // In each second, the trace has ten opportunities in the first half and a single one at the end of the
-    // second half.
+    // In each second, the trace has ten opportunities to send: one every 50 ms in the first half. It has one
+    // more at the end of the second.
     let trace: String = (1..=10).map(|i| format!("{}\n", i * 50)).collect::<String>() + "1000\n";
     std::fs::write(dir.path().join("half.trace"), trace).unwrap();
     let file = dir.path().join("t.toml");

@@ -58,8 +58,8 @@ fn paths_count_outer_bytes_drops_and_losses() {
 fn reordering_after_rfc_4737_and_duplicates_apart() {
     let mut record = crate::common::run("ccid5");
     let received = &mut record.flows[0].received;
-    // Packets arrive in the order 0 1 3 2 2 4 and so on: packet 2 is reordered once, and its second copy is a
-    // duplicate. Packet 7 never arrives.
+    // Packets arrive in the order 0 1 3 2 2 4 and so on. Packet 2 counts as reordered once, because its
+    // second copy is a duplicate. Packet 7 never arrives.
     received.swap(2, 3);
     let copy = received[3];
     received.insert(4, copy);
@@ -108,7 +108,7 @@ fn losses_of_tcp_are_those_of_the_links() {
     let flow = &mut record.flows[0];
     flow.kind = "tcp".to_owned();
     record.paths[1].forward.packets[0].fate = Fate::QueueDrop;
-    // The link lost a packet, but every record arrived in the end.
+    // The link lost a packet, but TCP retransmitted it, so every record arrived.
     let metrics = stats(&record).metrics;
     assert!(near(metrics["link_lost_pct"], 0.01), "{}", metrics["link_lost_pct"]);
     assert!(!metrics.contains_key("net_lost_pct"));
@@ -121,7 +121,7 @@ fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
     record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(5_031));
     let metrics = stats(&record).metrics;
     assert!(near(metrics["second_path_first_ms"], 31.0), "{}", metrics["second_path_first_ms"]);
-    // Before its first packet, the path cannot exceed a rate.
+    // The path cannot exceed a rate before its first packet.
     assert!(metrics["second_path_ms"] > 31.0);
     // If a path was in use before the event, it has no first packet after it.
     record.paths[1].forward.packets[0].entered = start + Duration::from_millis(4_500);
@@ -180,8 +180,8 @@ fn metrics_are_of_the_flow_that_the_scenario_names() {
     // The difference is not exactly 5 ms, because the latency grows by 1 µs from packet to packet.
     assert!((second["app_p50_ms"] - first["app_p50_ms"] - 5.0).abs() < 0.01);
     assert!(near(first["total_mbps"], second["total_mbps"]));
-    // A variant that does not carry the measured flow has no metrics for it; those of another flow do not
-    // take their place.
+    // A variant that does not carry the measured flow has no metrics of a single flow, even if it carries
+    // other flows.
     let mut other = record.clone();
     other.flows.remove(1);
     let none = stats_of(&measured("udp2"), &other).metrics;

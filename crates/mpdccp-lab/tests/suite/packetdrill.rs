@@ -30,8 +30,8 @@ fn the_model_passes_every_script() {
 const OPEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 < S 0:0(0) win 65535 <mss 1000,sackOK>\n\
     +0 > S. 0:0(0) ack 1 <...>\n+.05 < . 1:1(0) ack 1 win 60000\n+0 write(4, ..., 10000) = 10000\n";
 
-/// Returns the failure of a script that consists of [`OPEN`] followed by these lines, the first of which is
-/// line 6.
+/// Returns the failure of a script that consists of [`OPEN`] and `lines`, which start at line 6 of the
+/// script.
 fn failure(lines: &str) -> Failure {
     Script::parse(&format!("{OPEN}{lines}")).unwrap().play(None).unwrap_err()
 }
@@ -45,11 +45,12 @@ fn a_difference_names_the_line_and_both_sides() {
     let (line, expected, got) = differs("+0 > . 1:1001(1000) ack 1\n+0 > . 1001:1501(500) ack 1\n");
     assert_eq!((line, got.as_str()), (7, "`> . 1001:2001(1000)` at 0.050 s"));
     assert_eq!(expected, "`> . 1001:1501(500) ack 1` at 0.050 s, within 4.0 ms");
-    // The model sends this packet too early, by more than an eighth of the wait.
+    // The model sends this packet before the expected time, by more than the tolerance of an eighth of the
+    // wait.
     assert_eq!(differs("+.1 > . 1:1001(1000) ack 1\n").2, "`> . 1:1001(1000)` at 0.050 s");
     // The script expects a packet of eleven segments, but the model sends only the first ten.
     assert_eq!(differs("+0 > . 1:11001(11000) ack 1\n").2, "`> . 1:10001(10000)` at 0.050 s");
-    // The probe comes two round-trip times later.
+    // The script expects the tail loss probe after one round-trip time, but the model sends it after two.
     let probe = "+0 > . 1:10001(10000) ack 1\n+.05 > . 9001:10001(1000) ack 1\n";
     assert_eq!((differs(probe).0, differs(probe).2.as_str()), (7, "nothing"));
     assert_eq!(differs("+0 > [ect0] . 1:10001(10000) ack 1\n").2, "`> . 1:10001(10000)` at 0.050 s");

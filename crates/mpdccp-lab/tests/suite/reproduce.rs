@@ -63,7 +63,8 @@ fn finished_runs_are_not_repeated() {
     // with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
-    // A run whose stored file is truncated is made again. With a different seed, all runs are made again.
+    // If the stored file of a run is truncated, the run is made again. With a different seed, all runs are
+    // made again.
     let mut files: Vec<_> =
         std::fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();

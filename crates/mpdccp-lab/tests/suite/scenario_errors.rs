@@ -32,8 +32,8 @@ metric = "rx_mbps"
 min = 1
 "#;
 
-/// Checks each case, which consists of the text to replace, its replacement, the beginning of the error, and
-/// a text that the error must contain.
+/// Checks each case. A case consists of the text to replace in `good`, its replacement, the beginning of the
+/// error, and a text that the error must contain.
 fn refused(good: &str, cases: &[(&str, &str, &str, &str)]) {
     Scenario::parse("t.toml", good).unwrap();
     for (from, to, begins, mentions) in cases {

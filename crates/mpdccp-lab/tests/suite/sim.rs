@@ -145,7 +145,8 @@ flow = [
     let rates: Vec<f64> = stats.flows.iter().map(|f| f.phases[0].rx_mbps).collect();
     let total: f64 = rates.iter().sum();
     assert!(total > 8.5 && total < 10.0, "{rates:?}");
-    // Both flows use the same algorithm, although they are acknowledged differently.
+    // Both flows use the same algorithm, so they must share the link fairly, although DCCP and TCP
+    // acknowledge differently.
     assert!(stats.metrics["jain"] > 0.8, "{rates:?}");
 }
 
@@ -188,7 +189,7 @@ flow = [{{ name = "tcp", kind = "tcp", cc = "cubic", loss_detection = "{detectio
     let of = |detection| run(&parse(&text(detection)), "ccid5", "base").1;
     let (rack, three) = (of("rack"), of("three"));
     assert!(rack.metrics["rx_mbps"] > 1.5 * three.metrics["rx_mbps"], "{rack:?} {three:?}");
-    // Compare spurious retransmissions relative to the delivered rate.
+    // Compare the numbers of spurious retransmissions per Mbit/s received.
     let spurious = |dsack: f64, mbps: f64| dsack / mbps;
     let [of_rack, of_three] =
         [&rack, &three].map(|run| spurious(run.metrics["dsack"], run.metrics["rx_mbps"]));
@@ -239,8 +240,8 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
     for label in ["tunnel", "plain"] {
         let (record, stats) = crate::sim_common::run(&scenario, label, "base");
         let web = &record.flows[0];
-        // The test expects 100 connections, within five standard deviations. Both variants have the same
-        // connections.
+        // The expected number of connections is 100; the limits are five standard deviations away. Both
+        // variants have the same connections.
         let sizes: Vec<u32> = web.sent.iter().map(|sent| sent.bytes).collect();
         assert!(
             (50..150).contains(&sizes.len()) && sizes.iter().all(|size| [10_000, 100_000].contains(size))
@@ -318,7 +319,8 @@ fn flows_of_programs_are_left_out_of_virtual_time() {
     );
     let (record, stats) = run(&scenario, "ccid5", "base");
     assert_eq!(record.flows.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["udp", "tcp", "beside"]);
-    // The variant does not carry the first flow, and no other flow takes its place.
+    // The variant does not carry the first flow, which is the measured one, so the metrics of the measured
+    // flow are absent.
     assert!(!stats.metrics.contains_key("rx_mbps") && stats.metrics.contains_key("total_mbps"));
     assert_eq!(plan(&parse(MIXED)), (None, None));
 }

@@ -60,7 +60,7 @@ fn each_direction_has_its_ccid_and_its_rate() {
     let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
     assert!(there > 1.0, "{there}");
     assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
-    // CCID 3 is rate-based and reports a phase of its own. The reverse flow's packets are on the reverse
+    // CCID 3 is rate-based, so the trace has pacing rates. The reverse flow's packets are on the reverse
     // link.
     assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
     let back = &record.paths[0].reverse.packets;
@@ -99,8 +99,8 @@ fn a_higher_ack_ratio_sends_less_back() {
 fn packets_that_overtake_each_other_leave_no_path_empty() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
-    // Some packets are late by more than the fast packets' round-trip time, and the RTT samples come from the
-    // fast packets.
+    // Some packets are late by more than the round-trip time of fast packets, from which the RTT samples
+    // come.
     let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
     for ccid in [2, 7] {
         let text = scenario(path, &format!("ccid = {ccid}"), BULK);
@@ -142,7 +142,7 @@ fn unbounded_sources_are_left_out() {
     assert_eq!(lacks("ccid = 5"), None);
 }
 
-/// The queue may be shorter than the number of packets that a backlogged source usually keeps in it.
+/// The sender's queue may have room for fewer packets than a backlogged source usually keeps in it.
 #[test]
 fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     const BULK: &str =

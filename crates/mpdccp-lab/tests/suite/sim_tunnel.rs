@@ -1,4 +1,5 @@
-//! Tests of tunnel events during a scenario, in virtual time. None of them measures durations.
+//! Tests of tunnel events during a scenario, in virtual time. They check which packets arrive, and do not
+//! measure durations.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::Scenario;
@@ -148,8 +149,8 @@ fn an_event_that_cannot_be_is_refused_with_its_line() {
     assert!(error.contains("[[event]] needs mode = \"tunnel\""), "{error}");
 }
 
-/// The tunnel paces the bursts of a TCP sender in slow start, spreading the acknowledgements over half a
-/// round trip. HyStart must not leave slow start too early because of this.
+/// The tunnel paces the bursts of a TCP sender in slow start, which spreads the acknowledgements over half a
+/// round trip. These acknowledgements must not make HyStart leave slow start too early.
 #[test]
 fn slow_start_on_a_long_path_is_as_fast_as_without_a_tunnel() {
     let scenario = parse(

@@ -71,7 +71,8 @@ fn every_point_is_run_once_and_what_is_there_is_kept() {
     assert!((3.5..4.1).contains(&rx), "{}", lines[9]);
     assert!(outcome.table.lines().count() == 9, "{}", outcome.table);
 
-    // One stored result is truncated and one is missing. The CSV file is only a copy, so it is not needed.
+    // One stored result is truncated, and one is missing. The CSV file is also missing, but a resumed sweep
+    // does not need it.
     let mut kept: Vec<_> =
         fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     kept.sort();
@@ -98,8 +99,8 @@ fn a_changed_scenario_is_run_again_and_its_table_is_its_own() {
     assert_eq!((outcome.made, outcome.found, seen.len()), (16, 0, 16));
     let rates = outcome.medians.iter().map(|m| m.shown[0].unwrap().median);
     assert!(rates.clone().all(|rate| rate < 1.0), "{}", outcome.table);
-    // A change to the title, to text about the scenario, or to the settings of another variant does not cause
-    // new runs.
+    // No new runs are needed after a change to the title, to the text about the scenario, or to the settings
+    // of another variant.
     let words = slow.replace("title = \"t\"", "title = \"other\"");
     assert_eq!(sweep(dir.path(), &words).0.map(|o| o.found), Ok(16));
     let other = slow.replace("tcp = \"cubic\"", "tcp = \"reno\"");
@@ -189,8 +190,8 @@ fn shards_make_each_run_once_and_merge_into_the_same_file() {
     assert_eq!(made.iter().sum::<usize>(), total);
     assert!(made.iter().all(|n| n.abs_diff(total / 3) <= 1), "{made:?}");
     let files = parts.map(|o| o.out);
-    // The files that the workflow declares as outputs must suffice, because the directories may be on another
-    // machine.
+    // Merging must need only the files that the workflow declares as outputs, because the `runs` directories
+    // may be on other machines.
     files.iter().for_each(|file| fs::remove_dir_all(file.parent().unwrap().join("runs")).unwrap());
     let all = options("all", "1/1");
     let missing = merge(&scenario, &Sim::default(), &all, &files[1..], &|_| {}).unwrap();

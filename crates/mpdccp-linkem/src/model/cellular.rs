@@ -25,7 +25,8 @@ fn lte() -> [LinkConfig; 2] {
     [link(6.0), link(13.0)]
 }
 
-/// Returns the rate, which is log-normally distributed around the median, within bounds.
+/// Returns `median` multiplied by `factor`, which is log-normally distributed, and limited to `bounds`. Both
+/// are in Mbit/s.
 fn wandering(median: f64, factor: f64, bounds: [f64; 2]) -> Rate {
     mbps((median * factor).clamp(bounds[0], bounds[1]))
 }
@@ -49,7 +50,8 @@ pub(super) static FIVE_G: Model = Model {
 };
 
 fn five_g() -> [LinkConfig; 2] {
-    // Each slot of a 5 ms frame belongs either to the uplink or to the downlink.
+    // Packets wait for a slot of their direction: each slot of a 5 ms frame belongs either to the uplink or
+    // to the downlink.
     let jitter = Jitter { spread: Spread::Uniform(ms(2)), memory: Duration::ZERO, reorder: false };
     let link = |rate, queue| LinkConfig { jitter, ..config(mbps(rate), ms(11), ms(queue)) };
     [link(30.0, 200), link(150.0, 100)]

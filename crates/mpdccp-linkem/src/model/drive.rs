@@ -34,8 +34,8 @@ const SHADOWING: f64 = 8.0;
 const SHADOW_METRES: f64 = 50.0;
 /// A new cell is chosen only if its signal is stronger by at least this margin, in dB.
 const HYSTERESIS: f64 = 3.0;
-/// Duration of a handover, fraction of handovers that are late, and outage caused by a late handover (radio
-/// link failure).
+/// Outage during a handover, fraction of handovers that come too late, and outage after such a late handover
+/// (radio link failure).
 const GAP: Duration = ms(50);
 const FAILING: f64 = 0.15;
 const FAILURE: Duration = ms(1_000);

@@ -21,7 +21,7 @@ pub(super) static GEO: Model = Model {
 };
 
 fn geo() -> [LinkConfig; 2] {
-    // The modem requests capacity from the satellite's controller before each use.
+    // The modem must request capacity from the satellite's controller before it sends, so its delay varies.
     let jitter = Jitter { spread: Spread::Normal(ms(10)), memory: ms(1_000), reorder: false };
     let link = |rate| LinkConfig { jitter, ..config(mbps(rate), ms(300), ms(1_000)) };
     [link(3.0), link(19.0)]
@@ -48,7 +48,7 @@ pub(super) static CABLE: Model = Model {
 };
 
 fn cable() -> [LinkConfig; 2] {
-    // Upstream, the modem must request each grant; grants are announced every 2 ms.
+    // Upstream, the modem must request capacity. Grants are announced every 2 ms, so the delay varies.
     let asked = Jitter { spread: Spread::Uniform(ms(2)), ..Jitter::default() };
     [LinkConfig { jitter: asked, ..config(mbps(10.0), ms(8), ms(240)) }, config(mbps(100.0), ms(6), ms(80))]
 }

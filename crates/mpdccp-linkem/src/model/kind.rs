@@ -51,7 +51,7 @@ impl Model {
         (self.usual)()
     }
 
-    /// States of both directions over time. The same seed always gives the same states.
+    /// Returns the states of both directions over time. The same seed always gives the same states.
     pub fn course(&self, seed: u64) -> impl Iterator<Item = Step> + Send + use<> {
         (self.course)(Random::new(seed, 4))
     }
@@ -85,8 +85,8 @@ impl State {
     }
 }
 
-/// Creates a link with a constant rate. The queue is given as the time that the link takes to send a full
-/// queue.
+/// Creates the configuration of a link with a constant rate. `queue` is the time that the link takes to send
+/// a full queue.
 pub(super) fn config(rate: Rate, delay: Duration, queue: Duration) -> LinkConfig {
     // The queue holds as many bytes as the link sends in that time.
     let bytes = rate.bytes_in(queue);

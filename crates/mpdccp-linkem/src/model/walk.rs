@@ -2,7 +2,7 @@ use mpdccp_units::Duration;
 
 use crate::random::Random;
 
-/// A value that varies around zero (an Ornstein-Uhlenbeck process), and is normally distributed at any time.
+/// A normally distributed value that varies around zero over time (an Ornstein-Uhlenbeck process).
 pub(super) struct Walk {
     spread: f64,
     /// Share of a deviation that remains after a step.
@@ -25,7 +25,7 @@ impl Walk {
         now
     }
 
-    /// Returns the value as a factor around 1.
+    /// Returns the exponential of the current value, as a factor around 1, and advances by a step.
     pub(super) fn factor(&mut self, random: &mut Random) -> f64 {
         libm::exp(self.step(random))
     }

@@ -17,7 +17,7 @@ pub(super) static WIFI: Model = Model {
 const RATES: [f64; 8] = [6.5, 13.0, 19.5, 26.0, 39.0, 52.0, 58.5, 65.0];
 /// Interval at which rate control tries a different rate.
 const TICK: Duration = ms(500);
-/// Fraction of these attempts that change the rate.
+/// Fraction of the attempts of rate control that change the rate.
 const MOVES: f64 = 0.4;
 
 fn usual() -> [LinkConfig; 2] {

@@ -7,9 +7,9 @@ use aqm::QueueLen;
 /// linearly with the number of packets in the queue. This discipline never marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrdConfig {
-    /// While no more than this many packets are queued, none is dropped (DRDmin).
+    /// While no more than this many packets are queued, no packet is dropped (DRDmin).
     pub min: u64,
-    /// Once this many packets are queued, 95 % are dropped (DRDmax).
+    /// While at least this many packets are queued, 95 % of arriving packets are dropped (DRDmax).
     pub max: u64,
 }
 

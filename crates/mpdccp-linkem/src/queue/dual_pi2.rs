@@ -49,8 +49,8 @@ impl DualPi2Config {
     }
 }
 
-/// While no more than this many L4S packets are queued, the step does not mark (Th_len, RFC 9332 appendix
-/// A.1).
+/// While no more than this many L4S packets are queued, a delay above `step` causes no mark (Th_len, RFC 9332
+/// appendix A.1).
 const MIN_MARKED: u64 = 1;
 /// L4S packets go first, but while classic packets are queued, one packet in this many is a classic one
 /// (RFC 9332 section 4.2.2).
@@ -137,7 +137,8 @@ impl<P> DualPi2<P> {
             if l4s {
                 self.l4s_turns += 1;
                 let mut item = self.l4s.pop()?;
-                // Th_len: on a slow link, transmitting a single packet takes as long as the step.
+                // Th_len prevents marks on a slow link, where a single packet takes longer than `step` to
+                // transmit.
                 let queue = self.l4s.len().packets + 1 > MIN_MARKED;
                 let late = queue && now.since(item.arrived) > self.config.step;
                 if late || random.chance((self.config.coupling * self.base).min(1.0)) {
@@ -147,8 +148,8 @@ impl<P> DualPi2<P> {
             }
             self.l4s_turns = 0;
             let mut item = self.classic.pop()?;
-            // RFC 9332 section 2.4: classic packets use the square of the probability, because the rate of
-            // classic flows depends on its square root.
+            // Use the square of the probability for classic packets, because the rate of a classic flow
+            // depends on the square root of the drop probability (RFC 9332 section 2.4).
             let signal = random.chance(self.base) && random.chance(self.base);
             if !signal || mark(&mut item.meta, stats) {
                 return Some(item);

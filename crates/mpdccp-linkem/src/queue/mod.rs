@@ -48,7 +48,7 @@ pub enum QueueKind {
     DropTail,
     /// Like drop-tail, but an ECN-capable packet that raises the queue above this level is marked.
     MarkAbove(Limit),
-    /// Random early detection, gentle.
+    /// Random early detection, in its gentle variant.
     Red(RedConfig),
     /// Controlled delay.
     CoDel(CoDelConfig),
@@ -210,7 +210,7 @@ impl<P> Queue<P> {
     }
 
     /// Changes the limit and the discipline from now on. A discipline that does not change keeps its state.
-    /// Queued packets stay if they fit the new limit.
+    /// Queued packets that do not fit the new limit are dropped.
     pub(crate) fn set(
         &mut self,
         now: Time,

@@ -46,11 +46,11 @@ impl PieConfig {
 const MEAN_PACKET: u64 = 1_500;
 /// Above this probability, ECN-capable packets are dropped too (section 5.1).
 const MAX_MARKED: f64 = 0.1;
-/// Limits that space drops evenly: no packet is dropped until the sum of the probabilities since the last
-/// drop reaches the first value, and from the second value on, every packet is dropped (section 5.4).
+/// Two limits on the sum of the probabilities since the last drop, which space drops evenly. Below the first
+/// limit, no packet is dropped; from the second limit on, every packet is dropped (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
-/// Probabilities in ascending order. Below each of them, adjustments are multiplied by the factor beside it
-/// (section 4.2).
+/// Pairs of a probability and a factor, in ascending order. While the drop probability is below that of a
+/// pair, its adjustments are multiplied by the factor of the first such pair (section 4.2).
 const SCALE: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),
@@ -160,8 +160,8 @@ mod tests {
         let mut pie = Pie::new(PieConfig::default(), Time::ZERO);
         pie.probability = 0.05;
         pie.update(Time::from_millis(15), Some(Time::ZERO));
-        // The delay is at the target, having just grown to it from zero. This adds 1.25 * 0.015, half of
-        // which is applied.
+        // The delay has just grown from zero to the target. The growth adds 1.25 * 0.015 to the probability,
+        // scaled by one half.
         assert!((pie.probability - (0.05 + 1.25 * 0.015 / 2.0)).abs() < 1e-12, "{}", pie.probability);
         let before = pie.probability;
         hold(&mut pie, 30, 25);

@@ -85,8 +85,8 @@ impl Red {
             return Action::Drop;
         };
         let base = if self.in_bytes { base * f64::from(bytes) / f64::from(c.mean_packet) } else { base };
-        // Divide by the fraction that is left, to space drops and marks evenly: with a constant base
-        // probability p, the gaps are uniformly distributed up to 1/p.
+        // Dividing by this value spaces drops and marks evenly: with a constant base probability p, the
+        // number of packets from one drop to the next is uniformly distributed from 1 to 1/p.
         let left = 1.0 - f64::from(self.passed) * base;
         if left > 0.0 && !random.chance(base / left) {
             self.passed = self.passed.saturating_add(1);
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn the_published_curve() {
-        // The gaps are uniformly distributed from 1 to 1/p, so their mean is (1/p + 1) / 2, and the drop rate
-        // is about twice the base probability.
+        // The number of packets per drop is uniformly distributed from 1 to 1/p. Its mean is (1/p + 1) / 2,
+        // so the drop rate is about twice the base probability p.
         for (queue, base) in [(30u64, 0.005), (40, 0.01), (50, 0.015), (61, 0.02 + 0.98 / 60.0), (66, 0.118)]
         {
             let mut red = busy(instant(false), Limit::Packets(1_000));
@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn gaps_are_uniform() {
-        // With a base probability of 0.01, no gap exceeds 100, and short gaps are as frequent as long ones.
+        // With a base probability of 0.01, consecutive drops are at most 100 packets apart, and short
+        // distances are as frequent as long ones.
         let actions = steady(&mut busy(instant(false), Limit::Packets(1_000)), 200_000, packets(40), 1_000);
         let at: Vec<usize> = (0..actions.len()).filter(|i| actions[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();

@@ -145,8 +145,8 @@ fn marking_replaces_drops() {
     for kind in [QueueKind::CoDel(codel), QueueKind::Red(red), QueueKind::MarkAbove(Limit::Packets(20))] {
         let out = run(link(kind.clone(), 1_000), 2, Ecn::Ect0);
         assert!(out.stats.ce_marked > 10, "{kind:?}");
-        // Disciplines that mark ECN-capable packets drop all others, except for the discipline with a
-        // threshold.
+        // CoDel and RED mark ECN-capable packets, but may drop packets of the sparse flow, which are not
+        // ECN-capable.
         assert!(out.stats.dropped() < out.stats.ce_marked, "{kind:?}: {:?}", out.stats);
         assert!(out.used > 0.9 && out.median(0) < 40.0, "{kind:?}: {} {}", out.used, out.median(0));
     }
@@ -219,8 +219,8 @@ fn pie_keeps_the_delay_near_its_target() {
     assert!(marked.stats.ce_marked > 10 && (5.0..25.0).contains(&marked.median(0)), "{:?}", marked.stats);
 }
 
-/// At 10 Mbit/s, a packet takes longer than the step of a millisecond. A packet that waits for only one other
-/// packet does not count as a queue (RFC 9332 appendix A.1, Th_len).
+/// At 10 Mbit/s, a packet takes longer than the marking threshold of 1 ms. A packet that waits only for the
+/// packet being transmitted must not be marked (Th_len, RFC 9332 appendix A.1).
 #[test]
 fn dual_pi2_marks_no_lone_packet_of_a_slow_link() {
     for (packets, marked) in [(2, 0), (4, 2)] {

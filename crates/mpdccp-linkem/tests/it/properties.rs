@@ -252,8 +252,7 @@ proptest! {
         config[0].duplicate = 0.0;
         let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
         let (_, out) = run(&config, &events, true);
-        // Counted from the last bit of any packet, the bytes that follow take at least their transmission
-        // time.
+        // From the last bit of any packet on, the later bytes take at least their transmission time.
         for (i, first) in out.iter().enumerate() {
             let mut bytes = 0;
             for later in &out[i + 1..] {
@@ -286,7 +285,7 @@ proptest! {
         for (number, (after, event)) in events.iter().enumerate() {
             now += Duration::from_micros(*after);
             apply(&config, &mut link, now, number, event);
-            // If the queue was made smaller, it must drain before the check holds.
+            // After a change of the configuration, another limit may apply, so do not check further.
             if events[..=number].iter().any(|e| matches!(e.1, Event::Change(_))) {
                 break;
             }

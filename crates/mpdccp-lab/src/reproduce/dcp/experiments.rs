@@ -19,7 +19,7 @@ pub(super) const LONG_S: f64 = 1_000.0;
 /// Length, in seconds, of the bins over which figures average rates.
 pub(super) const BIN_S: f64 = 2.0;
 
-/// The queues and TCP variants of experiment F.
+/// The combinations of queue and competing TCP in the experiment that measures the friendliness F.
 pub(super) const CROSS_TRAFFIC: [CrossTraffic; 3] = [
     CrossTraffic {
         key: "reno",

@@ -30,7 +30,8 @@ impl Sender {
         let mut digest = Digest { advanced: ack.upto > self.acked, ..Digest::default() };
         let mut newly: Vec<Outstanding> = Vec::new();
         let (acked_before, arrived_to) = (self.acked, self.board.arrived_to(self.acked));
-        // The order is that of Linux, because the last of the segments sets RACK's round-trip time.
+        // Process the SACK blocks in the order of Linux, because the last segment processed sets RACK's
+        // round-trip time.
         let mut blocks = ack.blocks.get(usize::from(ack.dsack)..).unwrap_or_default().to_vec();
         blocks.sort_unstable();
         for block in blocks {
@@ -108,8 +109,8 @@ impl Sender {
                 if partly && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
                 }
-                // The segment that filled the hole was merely late, but retransmissions in flight may still
-                // be needed. Until they arrive, declare nothing else lost (`tcp_try_undo_partial`).
+                // The segment that filled the hole was only late, but other retransmissions in flight may be
+                // needed. Until these arrive, declare nothing else lost (`tcp_try_undo_partial`).
                 if partly && self.board.repairing() > 0 {
                     return false;
                 }
@@ -174,8 +175,8 @@ impl Sender {
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
         self.last_rate = rate.or(self.last_rate);
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
-        // A window does not grow during recovery. At other times it grows when data arrives in order, and, if
-        // the detector permits, when data arrives after a hole. BBR needs all events.
+        // The window does not grow during recovery. At other times, it grows when data arrives in order. If
+        // the detector permits, it also grows when data arrives after a hole. BBR needs all events.
         let grows = self.prr.is_none() && (digest.advanced || self.detector.grows_after_holes());
         let restarts = self.restart.is_some();
         if let Some(window) = self.restart.filter(|_| grows) {

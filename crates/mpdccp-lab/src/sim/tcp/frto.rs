@@ -1,5 +1,5 @@
-//! Implements F-RTO (RFC 5682, SACK version), which distinguishes spurious timeouts from real ones before
-//! anything but the first segment is retransmitted.
+//! Implements F-RTO (RFC 5682, SACK version). After retransmitting only the first segment, it detects whether
+//! the timeout was spurious.
 
 /// State of F-RTO since a timeout.
 #[derive(Clone, Copy, Debug, Default)]
@@ -9,7 +9,7 @@ pub(super) struct Frto {
     probing: bool,
 }
 
-/// Conclusion from an acknowledgement about the timeout.
+/// What an acknowledgement shows about the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Data that was assumed lost has arrived.
@@ -24,8 +24,8 @@ impl Frto {
         self.probing
     }
 
-    /// Handles an acknowledgement. `original` means that it reports a segment that was never retransmitted;
-    /// `advanced`, that it advanced the cumulative acknowledgement.
+    /// Handles an acknowledgement. `original` means that the acknowledgement reports a segment that was never
+    /// retransmitted. `advanced` means that the cumulative acknowledgement advanced.
     pub(super) fn on_ack(&mut self, original: bool, advanced: bool) -> Judged {
         if original {
             Judged::Spurious

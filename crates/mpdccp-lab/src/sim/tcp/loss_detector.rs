@@ -53,12 +53,13 @@ pub(crate) struct Detector {
     /// Whether to look for losses at the next acknowledgement.
     due: bool,
     reordered: bool,
-    /// Whether a segment was overtaken by more segments than the threshold allows.
+    /// Whether a segment was overtaken by more than [`THRESHOLD`] segments.
     far: bool,
     /// Reordering window, as a number of quarters of the minimum round-trip time.
     quarters: u32,
     persist: u32,
-    /// Number of a transmission. Only duplicates of later transmissions enlarge the reordering window again.
+    /// Number of a transmission. The reordering window can grow again only after this or a later transmission
+    /// has arrived.
     grown: u64,
 }
 
@@ -85,7 +86,8 @@ impl Detector {
     /// Handles the arrival of transmission `no`, which is a retransmission if `again` is set.
     pub(crate) fn on_arrived(&mut self, now: Time, no: u64, sent_at: Time, again: bool, rtt: &RttEstimator) {
         let took = now.since(sent_at);
-        // The acknowledgement is probably for an earlier transmission (RFC 8985 section 6.2 step 2).
+        // If the time is below the minimum round-trip time, the acknowledgement is probably for an earlier
+        // transmission (RFC 8985 section 6.2 step 2).
         if again && rtt.min().is_some_and(|(min, _)| took < min) {
             return;
         }
@@ -100,8 +102,8 @@ impl Detector {
         self.due = true;
     }
 
-    /// Returns whether to look for losses now. As in Linux, acknowledgements that report no arrival do not
-    /// cause losses (`tcp_rack_mark_lost`).
+    /// Returns whether to look for losses now. As in Linux, an acknowledgement that reports no arrival
+    /// declares nothing lost (`tcp_rack_mark_lost`).
     pub(crate) fn take_due(&mut self) -> bool {
         core::mem::take(&mut self.due)
     }
@@ -113,14 +115,15 @@ impl Detector {
         self.far |= distance > THRESHOLD;
     }
 
-    /// Returns whether the congestion window grows when segments arrive after a hole. QUIC's always does;
-    /// Linux's does so only once reordering has exceeded the threshold (`tcp_may_raise_cwnd`).
+    /// Returns whether the congestion window grows when segments arrive after a hole. It always grows in
+    /// QUIC. In Linux, it grows only after reordering has exceeded the threshold (`tcp_may_raise_cwnd`).
     pub(crate) fn grows_after_holes(&self) -> bool {
         self.rule == Rule::Three || self.far
     }
 
-    /// Handles a report that the receiver got a segment twice, which enlarges the reordering window once per
-    /// round trip if reordering was seen. `next` is the number that the next transmission will have.
+    /// Handles a report that the receiver got a segment twice. If reordering was seen, this enlarges the
+    /// reordering window, at most once per round trip. `next` is the number that the next transmission will
+    /// have.
     pub(crate) fn on_duplicate(&mut self, next: u64) {
         if self.reordered && self.newest.is_some_and(|n| n >= self.grown) {
             self.grown = next;

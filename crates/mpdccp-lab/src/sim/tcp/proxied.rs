@@ -14,12 +14,12 @@ use super::leg::{Leg, Outgoing};
 use super::loss_detector::Rule;
 use super::segment::{self, Segment};
 
-/// Time that a packet takes between a host's kernel and the private namespace on that host, namely the
-/// program's wake-up time.
+/// Time that a packet takes between a host's kernel and the private namespace on that host. It is the wake-up
+/// time of the program.
 const LOCAL: Duration = Duration::from_micros(20);
 /// Congestion control inside the namespace: the kernel's default.
 const CC: &str = "cubic";
-/// Maximum number of bytes for the server that the kernel keeps unsent or unacknowledged.
+/// Maximum number of unsent or unacknowledged bytes in the kernel's send buffer for the server.
 const SEND_BUFFER: u64 = 4 << 20;
 /// Maximum number of bytes per event, as in `mpdccp_proxy`.
 const CHUNK: u64 = 64 << 10;
@@ -100,8 +100,8 @@ impl Proxied {
         self.far.next_timeout().into_iter().chain(local).chain(events).min()
     }
 
-    /// Processes the packets that are due. Returns the next packet to send from a host, or from the namespace
-    /// if the connection is not proxied.
+    /// Processes the packets that are due inside the hosts. Returns the next packet that the client or the
+    /// server sends.
     pub(super) fn poll(&mut self, now: Time, near: &mut Leg) -> Option<Outgoing> {
         loop {
             while let Some((_, far, to, segment)) = self.local.pop_front_if(|(at, ..)| *at <= now) {

@@ -13,13 +13,14 @@ const DELAY: Duration = Duration::from_millis(40);
 /// Number of acknowledgements that leave immediately at the start, after a pause and after a duplicate. This
 /// speeds up the sender's slow start (`TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
-/// The same number after a congestion mark, because the sender's window may become very small.
+/// Number of acknowledgements that leave immediately after a congestion mark, because the sender's window may
+/// become very small.
 const QUICK_AFTER_MARK: u32 = 2;
 /// Pause, in addition to the round-trip time, after which the sender is assumed to have timed out.
 const PAUSE: Duration = Duration::from_millis(200);
 /// When data arrives out of order, the first `DUPLICATES` duplicate acknowledgements leave immediately. As in
-/// Linux, those after them are combined for `GATHER` or a twentieth of the round-trip time, whichever is
-/// shorter.
+/// Linux, further ones are delayed and combined, for `GATHER` or a twentieth of the round-trip time,
+/// whichever is shorter.
 const DUPLICATES: u32 = 3;
 const GATHER: Duration = Duration::from_millis(1);
 /// Number of SACK blocks that fit into a TCP header with timestamps (RFC 2018 section 3).
@@ -129,8 +130,8 @@ impl Receiver {
         self.schedule(now, data, hole);
     }
 
-    /// Updates the number of immediate acknowledgements for a pause and for congestion marks
-    /// (`tcp_event_data_recv`).
+    /// Raises the number of acknowledgements that leave immediately if `data` arrives after a pause or with a
+    /// congestion mark (`tcp_event_data_recv`).
     fn note_quick(&mut self, now: Time, data: &Data) {
         let pause = PAUSE + self.window.rtt().unwrap_or_default();
         if self.last_data.is_none_or(|at| now.since(at) > pause) {
@@ -148,8 +149,8 @@ impl Receiver {
     /// a hole just before `data` arrived.
     fn schedule(&mut self, now: Time, data: &Data, hole: bool) {
         let ahead = !self.ahead.is_empty();
-        // Immediately acknowledge more than one segment, and data that fills the last hole (RFC 5681
-        // section 4.2).
+        // Acknowledge immediately if more than one segment is unacknowledged, or if the data fills the last
+        // hole (RFC 5681 section 4.2).
         let more = self.waiting >= 2 || self.next > self.last_ack + u64::from(data.len);
         let mut now_due = more || hole && !ahead || data.cwr || self.quick > 0;
         if !now_due && ahead && self.duplicates < DUPLICATES {

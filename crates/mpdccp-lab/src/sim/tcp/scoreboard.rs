@@ -24,8 +24,8 @@ pub(super) struct Outstanding {
     pub(super) snapshot: Snapshot,
     pub(super) transmissions: u32,
     pub(super) state: State,
-    /// Whether RACK declared the latest transmission lost. Linux then removes it from RACK's list, so if the
-    /// reduction is undone, only a timeout can declare it lost again.
+    /// Whether RACK declared the latest transmission lost. Linux then removes the segment from RACK's list.
+    /// If the window reduction is undone, only a timeout can declare the segment lost again.
     pub(super) judged: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Board {
     flying: BTreeMap<u64, u64>,
     lost: BTreeSet<u64>,
     inflight: Amount,
-    /// Number of segments in state `Arrived`, and the end of the last of them.
+    /// Number of segments in state `Arrived`, and the end of the highest of these segments.
     arrived: u64,
     arrived_to: u64,
 }

@@ -24,7 +24,7 @@ const FIRST_WINDOW: u64 = 65_535;
 /// segments, and at most the window divided by `BURST_SHARE`.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
-/// How long after the last packet a burst may still wait for more room in the window
+/// A burst may wait for more room in the window only for this long after the last packet
 /// (`tcp_tso_should_defer`).
 const RECENT: Duration = Duration::from_millis(1);
 /// Number of packets that QUIC sends when its probe timeout expires (RFC 9002 section 6.2.4).
@@ -74,8 +74,8 @@ pub(crate) struct Sender {
     /// Cause of the latest reduction.
     pub(super) cause: Cause,
     pub(super) prr: Option<Prr>,
-    /// Window, in packets, after a timeout that did not reduce the controller's window. It grows by slow
-    /// start until it reaches the controller's window.
+    /// Window, in packets, after a timeout that did not reduce the congestion controller's window. It grows
+    /// by slow start until it reaches that window.
     pub(super) restart: Option<u64>,
     pub(super) frto: Option<Frto>,
     /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
@@ -198,7 +198,8 @@ impl Sender {
 
     fn timer(&self) -> Option<(Time, Fired)> {
         if self.detector.is_quic() {
-            // The time threshold replaces the probe timeout (RFC 9002 section 6.2.1).
+            // While the time threshold of loss detection runs, there is no probe timeout (RFC 9002 section
+            // 6.2.1).
             return self.timers.due_in_quic(&self.rtt).filter(|_| self.judge_at.is_none());
         }
         let missing = self.board.first_lost().is_some() || self.board.arrived() > 0;
@@ -273,13 +274,14 @@ impl Sender {
         for segment in self.board.all_flying() {
             self.lose(now, &segment, false);
         }
-        // Whether the previous retransmission after a timeout also timed out (`icsk_retransmits`).
+        // Whether this timeout follows another without progress in between (`icsk_retransmits`).
         let repeated = self.timers.backoff() > 0;
         self.timers.on_timeout();
         self.forced = 1;
         (self.judge_at, self.prr) = (None, None);
-        // Do not use F-RTO during a recovery (RFC 5682 section 2), because an undo would then concern the
-        // recovery's reduction. A repeated timeout concerns the reduction of the first one.
+        // Do not use F-RTO for a timeout during a recovery (RFC 5682 section 2), because it would undo the
+        // recovery's reduction. Use it for a repeated timeout, because it then undoes the reduction of the
+        // first timeout.
         self.frto = ((self.recover.is_none() || repeated) && !self.detector.is_quic()).then(Frto::default);
         // Linux reduces the threshold once per window of data (`tcp_enter_loss`). BBR has no threshold.
         let reduced =
@@ -295,7 +297,7 @@ impl Sender {
         }
     }
 
-    /// Declares a segment lost. `judged` means that RACK does.
+    /// Declares a segment lost. `judged` means that RACK detected the loss.
     pub(super) fn lose(&mut self, now: Time, segment: &Outstanding, judged: bool) {
         self.board.lose(segment.start, judged);
         self.sampler.on_lost(segment.bytes());

@@ -204,8 +204,8 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost_after_slow_start
     };
     let (mbps, tcp) = run_marked(20);
     assert!(mbps > 0.9 * FULL, "{mbps}");
-    // Slow start overflows the queue in the round trip in which the first mark arrives. Nothing is lost after
-    // that.
+    // Slow start overflows the queue in the round trip in which the first mark arrives. After this round
+    // trip, nothing is lost.
     assert_eq!(tcp.counters().retransmits, run_marked(2).1.counters().retransmits);
     // Without ECN the same queue fills up and drops repeatedly.
     let dropping = |secs| run("reno", Rule::Rack, marking.clone(), secs).1.counters().retransmits;
@@ -297,7 +297,7 @@ fn a_recovery_of_quic_lasts_until_a_packet_sent_after_the_reduction_arrives() {
     assert!(sent(&mut late, 150).iter().any(|data| data.start == at(5)));
     assert!(packets(&late) >= 5, "{}", packets(&late));
 
-    // The retransmission is lost, which is a second event.
+    // The retransmission is lost, which counts as a second congestion event.
     let (mut tcp, _) = quic();
     ack(&mut tcp, 100, 0, window[9].no, &[(at(1), at(10))]);
     let end = sent(&mut tcp, 100).last().unwrap().start + 1448;
@@ -308,13 +308,14 @@ fn a_recovery_of_quic_lasts_until_a_packet_sent_after_the_reduction_arrives() {
 #[test]
 fn probe_timeouts_of_quic_double_and_leave_the_window_alone() {
     let (mut tcp, window) = quic();
-    // The round-trip time of 50 ms, four times its variation of 25 ms, and the receiver's delay of 25 ms.
+    // The probe timeout of 175 ms is the round-trip time of 50 ms, plus four times its variation of 25 ms,
+    // plus the receiver's maximum delay of 25 ms. It doubles each time.
     for due in [50 + 175, 50 + 3 * 175] {
         assert_eq!(tcp.next_timeout(), Some(Time::from_millis(due)));
         assert_eq!(sent(&mut tcp, due).len(), 2);
     }
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), window.len() as u64);
-    // Persistent congestion.
+    // The third timeout indicates persistent congestion, which reduces the window to one packet.
     sent(&mut tcp, 50 + 7 * 175);
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }

@@ -51,8 +51,8 @@ impl Timers {
         *self = Timers { since: outstanding.then_some(now), latest: now, ..Timers::default() };
     }
 
-    /// Returns when a timer fires, and which one. `may_probe` means that no segment is known to be missing;
-    /// `single`, that only one segment is in flight.
+    /// Returns when a timer fires, and which one. `may_probe` means that no segment is known to be missing.
+    /// `single` means that only one segment is in flight.
     pub(super) fn due(&self, rtt: &RttEstimator, may_probe: bool, single: bool) -> Option<(Time, Fired)> {
         let since = self.since?;
         let timeout = timeout(rtt).saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
@@ -66,7 +66,8 @@ impl Timers {
     }
 
     /// Returns when QUIC's probe timeout expires (RFC 9002 section 6.2.1), and whether to send probes or to
-    /// assume persistent congestion. As section 7.6.2 says, that is about a timeout after two probes of TCP.
+    /// assume persistent congestion. Persistent congestion is assumed about as late as TCP's retransmission
+    /// timeout after two tail loss probes (section 7.6.1).
     pub(super) fn due_in_quic(&self, rtt: &RttEstimator) -> Option<(Time, Fired)> {
         self.since?;
         let expected = rtt.srtt().map_or(RttEstimator::INITIAL_RTO, |srtt| {

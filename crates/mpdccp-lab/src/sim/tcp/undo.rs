@@ -1,13 +1,13 @@
-//! Detects reductions that can be undone, using duplicates (RFC 3708) and timestamps (RFC 3522), as Linux
-//! does.
+//! Detects spurious window reductions, which can be undone. As in Linux, duplicates (RFC 3708) and timestamps
+//! (RFC 3522) reveal them.
 
-/// What is needed to undo one reduction.
+/// The state needed to undo one window reduction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
     /// End of the data that was acknowledged at the reduction.
     marker: u64,
-    /// Number of retransmissions since the reduction for which no duplicate was reported, or `None` before
-    /// the first retransmission.
+    /// Number of retransmissions since the reduction that the receiver has not reported as duplicates. `None`
+    /// before the first retransmission.
     again: Option<u64>,
     /// Number of the first retransmission after the reduction.
     first_again: Option<u64>,

@@ -1,13 +1,13 @@
 //! Tracks how much of the window is in use, as in Linux (`tcp_cwnd_validate`).
 
-/// Records how much of the congestion window was used during the latest window of data.
+/// Records how much of the congestion window was used while the latest window of data was sent.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// Whether the window prevented sending.
     limited: bool,
     /// Largest number of unacknowledged segments, no longer updated once `limited` is set.
     most: u64,
-    /// End of the current window of data. The next one begins when all data before this point is
+    /// End of the current window of data. The next window of data begins when all data before this point is
     /// acknowledged.
     end: u64,
 }

@@ -30,7 +30,7 @@ pub(super) struct Window {
 
 impl Default for Window {
     fn default() -> Window {
-        // Start from the data of an initial window, so that this data does not make the window grow.
+        // The first ten segments, the sender's initial window, must not make the receive window grow.
         let best = 10 * MSS;
         Window {
             size: INITIAL,
@@ -65,8 +65,8 @@ impl Window {
     /// Handles a segment that echoes acknowledgement `echo`. All data before `read` has been read. Returns
     /// whether the window has grown.
     pub(super) fn on_data(&mut self, now: Time, echo: u32, read: u64) -> bool {
-        // Each segment makes room for two (`tcp_grow_window`), but a limit raised for this segment applies
-        // from the next one, because the limit changes when the application reads.
+        // Each segment makes room for two segments (`tcp_grow_window`). The limit changes when the
+        // application reads this segment, so a raised limit applies from the next segment on.
         let grown = (self.size + 2 * MSS).min(self.limit);
         let grows = grown > self.size;
         self.size = grown;
