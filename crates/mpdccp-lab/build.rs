@@ -1,4 +1,4 @@
-//! Tells the program its commit, and whether the sources differ from it; both are unknown outside a git
+//! Passes the commit to the program, and whether the sources differ from it. Both are unknown outside a git
 //! checkout.
 
 use std::path::Path;
@@ -20,12 +20,13 @@ const REFERENCES: [&str; 5] = [
     "crates/mpdccp-lab/src/judge/figures.rs",
     "crates/dccp-cc/src",
 ];
-/// Names of files and directories in `REFERENCES` to leave out, because no reference uses them. The exception
-/// is `bbr1`: variants use it too, so the judge tests its behaviour instead of its sources.
+/// Names of files and directories in `REFERENCES` to leave out, because the judge's reference congestion
+/// controls do not use them. `bbr1` is left out for another reason: variants also use it, so the judge tests
+/// its behaviour instead of its sources.
 const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
 
-/// Adds the names and contents of all files at or below `path` to an FNV-1a hash, skipping files named in
-/// `without` and comments on lines of their own, which do not affect results.
+/// Adds the names and contents of all files at or below `path` to an FNV-1a hash. It skips files named in
+/// `without`, and comments on lines of their own, which do not affect results.
 fn hash_of(path: &Path, without: &[&str], hash: &mut u64) {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if without.contains(&name.as_str()) {

@@ -1,5 +1,5 @@
-//! A link in real time: it carries packets between two TUN devices through the emulator. Used by the lab's
-//! paths and by `mpdccp link`.
+//! Carries packets between two TUN devices through the link emulator, in real time. The lab's paths and
+//! `mpdccp link` use it.
 
 use core::time::Duration;
 use std::fs::File;
@@ -97,8 +97,8 @@ impl<R: Recorder> Direction<R> {
 /// Measures how long the calling thread was ready to run but was not running, as counted by the kernel.
 #[derive(Default)]
 struct Waiting {
-    /// The kernel's file for the calling thread, once opened; the inner option is `None` if the kernel does
-    /// not provide one.
+    /// The kernel's file with the calling thread's scheduling statistics. `None` before the first attempt to
+    /// open it, and `Some(None)` if the kernel does not provide it.
     file: Option<Option<File>>,
     before: Duration,
 }

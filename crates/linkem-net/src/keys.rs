@@ -1,5 +1,5 @@
-//! The configuration keys of a link. In scenarios they describe a path, one direction, a cell or an event;
-//! `mpdccp link` takes them as options.
+//! The configuration keys of a link. In scenarios, they describe a path, one of its directions, or changes by
+//! a cell or an event. `mpdccp link` takes them as options.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -236,8 +236,8 @@ impl LinkKeys {
         }
     }
 
-    /// Returns the states of the link's model until `end_s`, each with its time in seconds after t = 0; empty
-    /// if the link has no model.
+    /// Returns the states of the link's model until `end_s`, each with its time in seconds after t = 0.
+    /// Returns no states if the link has no model.
     pub fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
         let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
         let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));

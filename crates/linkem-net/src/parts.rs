@@ -75,7 +75,7 @@ pub enum Discipline {
         #[serde(default)]
         ecn: bool,
     },
-    /// Two coupled queues, one of them for L4S (RFC 9332), with the settings from that RFC's appendix.
+    /// Two coupled queues, one of which is for L4S, with the settings from the appendix of RFC 9332.
     #[serde(rename = "dual-pi2")]
     DualPi2 {},
 }
@@ -110,8 +110,8 @@ pub enum SpreadKind {
     Uniform,
 }
 
-/// Bursty loss by the Gilbert-Elliott model: two states, each with its own loss probability; the state may
-/// change after each packet.
+/// Bursty loss by the Gilbert-Elliott model. It has two states with different loss probabilities, and may
+/// change its state after each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLoss {

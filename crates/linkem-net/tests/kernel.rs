@@ -1,7 +1,7 @@
 //! Compares the emulator's policer and token bucket with those of the kernel. Packets go to a TUN device
-//! through a kernel rule, and the emulator gets the same packets at the same times. When the kernel handled a
-//! packet is known only to within two timestamps, taken before and after sending, so a busy machine makes the
-//! comparison less precise but not wrong.
+//! through a kernel rule, and the emulator gets the same packets at the same times. The time at which the
+//! kernel handled a packet is known only to lie between two timestamps, taken before and after sending. On a
+//! busy machine, the comparison is therefore less precise, but not wrong.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -122,8 +122,8 @@ fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
 }
 
 /// Checks that kernel and emulator pass the same number of packets of each burst. The numbers may differ by
-/// one packet because of rounding, plus the tokens that accumulate while the kernel's time is uncertain.
-/// Returns the emulator's arrivals and this uncertainty.
+/// one packet because of rounding, and by the tokens that accumulate while the time of the kernel's decision
+/// is uncertain. Returns the emulator's arrivals and the length of this uncertainty.
 fn compare(
     bursts: &[u32],
     (config, rate): (&LinkConfig, Rate),

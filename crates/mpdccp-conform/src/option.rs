@@ -102,8 +102,8 @@ pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     Ok([vec![kind, length], data].concat())
 }
 
-/// Returns the Confirm that accepts a Change (RFC 4340 section 6.3). From a list of values it confirms the
-/// first, except that for CCIDs it confirms only 2.
+/// Returns the Confirm option that accepts a Change option (RFC 4340 section 6.3). It confirms the first
+/// value of a list, but for the CCID only the value 2.
 pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     let kind = match change.name {
         "change_l" => 35,

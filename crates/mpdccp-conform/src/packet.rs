@@ -1,6 +1,6 @@
-//! The packets that scripts send and receive. This file has its own header codec instead of using that of the
-//! stack, for two reasons: scripts send headers that a codec must reject, and two independent implementations
-//! of RFC 4340 section 5.1 check each other.
+//! The packets that scripts send and receive. This file has its own header codec instead of the stack's
+//! codec, for two reasons. Scripts send headers that the stack must reject. And two independent
+//! implementations of RFC 4340 section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};

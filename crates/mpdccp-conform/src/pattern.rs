@@ -1,5 +1,5 @@
-//! Patterns for values, such as `*`, `3`, `1..4`, `..4`, `1|2`, `!3` and `0x00*`. The last one matches bytes
-//! that start with 0x00.
+//! Patterns for values, such as `*`, `3`, `1..4`, `..4`, `1|2`, `!3` and `0x00*`. The pattern `0x00*` matches
+//! bytes that start with 0x00.
 
 use crate::expr::{Expr, Scope};
 use crate::value::Value;

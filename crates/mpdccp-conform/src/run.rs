@@ -18,7 +18,7 @@ pub trait Net {
     fn now(&self) -> Duration;
     /// Opens the next flow. The first flow has the number 0.
     fn open(&mut self) -> io::Result<Place>;
-    /// Sends a packet. `damage` is added to its checksum, if it has one.
+    /// Sends a packet. If the packet has a checksum, adds `damage` to it.
     fn send(&mut self, flow: usize, packet: Vec<u8>, damage: u8) -> io::Result<()>;
     /// Waits for the next packet and returns it with its flow, or `None` if no packet arrives before `until`.
     fn receive(&mut self, until: Duration) -> io::Result<Option<(usize, Vec<u8>)>>;

@@ -98,7 +98,8 @@ pub struct Match {
     pub anywhere: bool,
 }
 
-/// Returns all scripts of the suite, sorted by name, except those in `lib/`, which other scripts include.
+/// Returns all scripts of the suite, sorted by name. The scripts in `lib/` are left out, because other
+/// scripts include them.
 pub fn embedded() -> Result<Vec<Script>, String> {
     let mut found = Vec::new();
     for dir in FILES.dirs().filter(|d| d.path().to_string_lossy() != "lib") {

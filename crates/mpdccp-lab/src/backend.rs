@@ -79,9 +79,8 @@ pub trait Backend: Sync {
         None
     }
 
-    /// Returns the properties of the machine that influence results, such as its kernel and external
-    /// programs. They are part of a run's key in the store, so that runs from a different machine are not
-    /// reused.
+    /// Returns the properties of the machine that influence results, such as the kernel and external
+    /// programs. The store reuses a run only if these properties are the same.
     fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

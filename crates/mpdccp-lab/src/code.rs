@@ -15,8 +15,8 @@ pub fn dirty() -> Option<bool> {
     COMMIT.map(|_| option_env!("MPDCCP_DIRTY") != Some("false"))
 }
 
-/// Returns text that identifies this build: its commit and, if the sources had uncommitted changes, a hash of
-/// the executable, because two builds of one commit can contain different changes.
+/// Returns text that identifies this build. It consists of the commit and, if the sources had uncommitted
+/// changes, a hash of the executable, because two builds of one commit can contain different changes.
 pub fn id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| match (COMMIT, dirty()) {

@@ -255,7 +255,7 @@ pub(crate) fn measured(here: &[&Comparison]) -> String {
 /// Maximum number of columns that can be read side by side.
 const COLUMNS: usize = 9;
 
-/// Transposes a table that has too many columns, so that metrics become rows and variants columns.
+/// If a table has too many columns, transposes it, so that metrics become rows and variants columns.
 pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let columns = lines.first().map_or(0, Vec::len);
     if columns <= COLUMNS || columns <= lines.len() {

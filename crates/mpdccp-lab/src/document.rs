@@ -24,8 +24,8 @@ pub(crate) struct Document {
     pub(crate) made_by: String,
 }
 
-/// A section of a report. Its first figure and first table precede the sentences; any further ones follow
-/// them.
+/// A section of a report. The first figure and the first table precede the sentences; further figures and
+/// tables follow the sentences.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Section {
     pub(crate) title: String,
@@ -106,7 +106,8 @@ pub(crate) fn render(name: &str, with: Value) -> Result<String, LabError> {
     filled.map_err(|e| LabError::failed(format!("cannot fill {name}"), format!("{e:#}")))
 }
 
-/// Returns the `class` attribute for a table cell that contains a verdict or a value that misses its aim.
+/// Returns the `class` attribute for a table cell, if the cell contains a verdict or a value that misses its
+/// aim.
 fn verdict(cell: &str) -> Value {
     let class = match cell {
         "met" | "missed" | "open" => cell,

@@ -33,8 +33,8 @@ pub struct Interval {
 impl Interval {
     /// Returns the narrowest interval with at least 95 % coverage or, if there are too few values for that,
     /// the range of all `sorted` values. The interval goes from the k-th smallest to the k-th largest of n
-    /// values. It misses the true median if fewer than k values lie on one side of the median, which has
-    /// probability 2 P(B < k), where B is binomial with n trials of probability 1/2.
+    /// values. It misses the true median if fewer than k values lie on one side of the median. The
+    /// probability of this is 2 P(B < k), where B is binomial with n trials of probability 1/2.
     fn of(sorted: &[f64]) -> Option<Interval> {
         let n = sorted.len();
         if n < LEAST {
@@ -156,8 +156,8 @@ impl Agreement {
 }
 
 /// Tests whether two measurements are equivalent, using pairs of runs with the same seed. They are equivalent
-/// if their median difference is at most what `allowed` returns for the second median. The result is open if
-/// there are too few runs for a 95 % interval.
+/// if the whole interval of the median difference is within the difference that `allowed` returns for the
+/// second measurement's median. The result is open if there are too few runs for a 95 % interval.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {

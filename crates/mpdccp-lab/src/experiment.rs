@@ -104,8 +104,8 @@ pub(crate) fn choose_variants<'a>(
     only.iter().map(find).collect()
 }
 
-/// Returns the cells with these names: every cell if one name is `all`, or the headline cell if there are no
-/// names.
+/// Returns the cells with these names. Returns every cell if one name is `all`, and the headline cell if
+/// there are no names.
 pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Result<Vec<&'a Cell>, LabError> {
     if cells.is_empty() {
         return Ok(vec![scenario.headline()]);

@@ -31,7 +31,7 @@ fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> 
 }
 
 /// Returns the packets of path `index` at the client's interface as pcap, from the tunnel's first packet on.
-/// Times and lengths are those of the run; the IPv4 and UDP headers are made up (the client is 10.0.PATH.1),
+/// Times and lengths are those of the run. The IPv4 and UDP headers are made up (the client is 10.0.PATH.1),
 /// and the contents are missing, because runs do not store them. The capture's clock starts an hour before t
 /// = 0, so that no time is negative.
 pub fn pcap(run: &RunRecord, index: usize) -> Vec<u8> {

@@ -60,8 +60,8 @@ impl Seen {
         &self.steps[index(from)..index(to)]
     }
 
-    /// Returns the number of loss events per packet after the first ten seconds. All losses within one
-    /// round-trip time of an event's first loss belong to that event (RFC 5348 section 5.2).
+    /// Returns the number of loss events per packet after the first ten seconds. A loss event consists of its
+    /// first loss and all further losses within one round-trip time (RFC 5348 section 5.2).
     pub(crate) fn loss_event_rate(&self) -> Option<f64> {
         let sent = self.between(FROM_S, self.end).len();
         self.loss_events().map(|events| f64::from(events) / sent as f64)

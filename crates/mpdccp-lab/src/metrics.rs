@@ -76,7 +76,7 @@ pub(crate) fn on_links<'a>(
     index: usize,
     flow: &FlowRecord,
 ) -> impl Iterator<Item = (usize, &'a LinkPacket)> {
-    // TCP cuts records into segments that lack the lab's sequence numbers, but if the flow is alone on its
+    // TCP cuts records into segments, which lack the lab's sequence numbers. But if the flow is alone on a
     // path, all segments there belong to it.
     let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
     let paths = run.paths.iter().enumerate();
@@ -291,8 +291,8 @@ fn metrics(
     }
     put("lost_pct", flow.lost_pct);
     put("link_lost_pct", link_lost_pct(run, measured));
-    // TCP retransmits lost data, so for TCP only losses on the links count, and not data that is still
-    // undelivered at the end of the run.
+    // TCP retransmits lost data. Data of TCP that is undelivered at the end of the run is not lost, so only
+    // its losses on the links count.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
         (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped
@@ -351,7 +351,8 @@ pub(crate) fn measured(plan: &Plan<'_>, run: &RunRecord) -> Vec<usize> {
     (0..run.flows.len()).filter(|i| plan.scenario.is_measured(&run.label, &run.flows[*i].name)).collect()
 }
 
-/// Returns the packets of these flows that links lost or dropped, as a percentage of those offered to links.
+/// Returns the packets of these flows that links lost or dropped, as a percentage of the flows' packets that
+/// links were offered.
 fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     let (mut all, mut lost) = (0u64, 0u64);
     for (_, packet) in flows.iter().flat_map(|i| on_links(run, *i, &run.flows[*i])) {

@@ -66,8 +66,8 @@ pub struct FlowRecord {
     pub received: Vec<ReceivedPacket>,
     /// Packets returned to the client, for a flow whose packets the server sends back.
     pub mirrored: Vec<ReceivedPacket>,
-    /// For a TCP connection, the bytes that the receiving application had read by the end of the flow; for
-    /// external programs, the same if they print it; `None` for other flows.
+    /// Bytes that the receiving application had read by the end of the flow, for TCP connections and for
+    /// external programs that print this number. `None` for other flows.
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
@@ -136,8 +136,9 @@ pub struct LinkRecord {
     /// How long, in nanoseconds, the link's thread had waited for a CPU before it read each packet from the
     /// device. Empty in virtual time, and if the kernel does not report this wait.
     pub read_late_ns: Vec<u32>,
-    /// Packets dropped by the devices at the two ends: at the sending end, those that the link did not read
-    /// in time; at the receiving end, those that arrived while the device was full.
+    /// Packets dropped by the devices at the two ends. The device at the sending end drops packets that the
+    /// link does not read in time. The device at the receiving end drops packets that arrive while it is
+    /// full.
     pub device_drops: u64,
 }
 

@@ -25,8 +25,8 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Makes the missing runs of a set and returns the report's path. `name_or_file` is one of [`names`], or a
-/// file in the format of `scenarios/sets`. Because `report.html` and `report.md` are rewritten after each
-/// experiment, they contain all experiments that finished before an error.
+/// file in the format of `scenarios/sets`. `report.html` and `report.md` are rewritten after each experiment.
+/// After an error, they contain all experiments that have finished.
 ///
 /// # Errors
 /// Fails on an unknown or invalid set, an interruption, a missing prerequisite, or an output error.

@@ -1,5 +1,5 @@
-//! Stores finished runs. A run's key consists of all its inputs, so a stored run is found only if all inputs
-//! are the same.
+//! Stores finished runs. The key of a run consists of all its inputs, so a stored run is reused only if all
+//! inputs are the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,8 +46,8 @@ impl Key {
         }
     }
 
-    /// Returns the name of the run's files, without extension. The hash in it makes names unique; the label
-    /// and the cell are only for readers.
+    /// Returns the name of the run's files, without extension. The hash makes the name unique; the label and
+    /// the cell only help readers.
     pub fn file_stem(&self) -> String {
         let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
         let all = format!("{self:?}");

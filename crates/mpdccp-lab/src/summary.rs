@@ -225,8 +225,8 @@ fn intervals(values: &[Value]) -> Value {
     of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Returns the median of values that have the same structure: each number becomes its median, ignoring nulls,
-/// and values of other types are taken from the first.
+/// Returns the median of values that have the same structure. Each number becomes the median of the numbers
+/// at its place, ignoring nulls. Values of other types are those of the first value.
 fn median(values: &[&Value]) -> Value {
     let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
     match first {

@@ -141,8 +141,8 @@ fn line(fields: &[String]) -> String {
 ///
 /// # Errors
 /// Fails if the scenario has no sweep or an invalid point, if a prerequisite is missing, if the user
-/// interrupts the sweep, or if a file cannot be read or written. A run that fails is not an error of this
-/// function.
+/// interrupts the sweep, or if a file cannot be read or written. If a run fails, the function continues, and
+/// lists the run in [`Outcome::failed`].
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,

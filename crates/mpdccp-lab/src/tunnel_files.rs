@@ -139,7 +139,8 @@ impl<'a> TunnelFiles<'a> {
     }
 }
 
-/// Writes one line per key, so that other top-level keys may follow.
+/// Writes each key on a line of its own. Nested tables are written inline, so that other top-level keys may
+/// follow.
 fn inline(table: &Table) -> String {
     table.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }

@@ -38,8 +38,8 @@ fn starts((from, to): (f64, f64), len: f64) -> impl Iterator<Item = f64> {
     (0..=count as i64).map(move |i| from + i as f64 * STEP_S).take_while(move |_| count >= 0.0)
 }
 
-/// Returns the lowest rate of `flow` in any window of `len` seconds within `span`, ignoring windows that
-/// overlap a span in `except`.
+/// Returns the lowest rate of `flow` in any window of `len` seconds within `span`. Windows that overlap a
+/// time span in `except` are ignored.
 pub(crate) fn lowest(
     run: &RunRecord,
     flow: &FlowRecord,

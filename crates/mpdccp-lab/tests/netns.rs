@@ -1,5 +1,5 @@
-//! Tests of the namespace backend. The tests of namespaces, links, traffic and clean-up need no tunnel,
-//! because in place of the program they use a script that routes the inner addresses over the first path.
+//! Tests of the namespace backend. The tests of namespaces, links, traffic and clean-up need no tunnel. In
+//! place of the program, they use a script that routes the inner addresses over the first path.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -109,8 +109,8 @@ fn a_run_measures_the_link_it_made() {
     // Before the event, every packet takes at least the link's delay plus the transmission time.
     assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
     assert!(before.app_latency_ms.unwrap().p50 >= before.wire_latency_ms.unwrap().p50);
-    // After the event, 4 Mbit/s are offered to a link of 2 Mbit/s, so its queue of 200 ms fills up and the
-    // link is fully used, except for this machine's scheduling delays.
+    // After the event, 4 Mbit/s are offered to a link of 2 Mbit/s. Its queue of 200 ms fills up, and the link
+    // is fully used, except for this machine's scheduling delays.
     assert!(after.rx_mbps <= 2.2, "{after:?}");
     assert!(after.app_latency_ms.unwrap().max > 100.0, "{after:?}");
 }

@@ -21,8 +21,9 @@ pub struct LinkConfig {
     pub duplicate: f64,
     /// Drops packets that exceed a rate, before they reach the queue.
     pub policer: Option<Policer>,
-    /// Packets smaller than this count as acknowledgements. If an acknowledgement is next to be sent while a
-    /// later one of its flow is queued, it is dropped instead (RFC 3449 section 5.2.1). Zero disables this.
+    /// Packets smaller than this count as acknowledgements. When an acknowledgement would be sent next, it is
+    /// dropped instead if a later acknowledgement of its flow is queued (RFC 3449 section 5.2.1). Zero
+    /// disables this.
     pub thin_below: u32,
     /// Sends packets in bursts, if set.
     pub aggregation: Option<Aggregation>,

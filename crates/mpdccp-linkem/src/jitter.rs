@@ -23,8 +23,7 @@ pub struct Jitter {
     /// independent. The deviations follow an Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform
     /// deviations are computed from its quantiles.
     pub memory: Duration,
-    /// Whether packets may be reordered. If not, no packet arrives before the one preceding it, which
-    /// increases the mean delay.
+    /// Whether packets may be reordered. If not, packets arrive in order, which increases the mean delay.
     pub reorder: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A link emulator without clock or sockets, for rate, delay, queue and loss. The simulator runs it in
-//! virtual time; the lab and `mpdccp link` run it in real time.
+//! A link emulator without clock or sockets. It emulates rate, delay, queue and loss. The simulator runs it
+//! in virtual time; the lab's network namespaces and `mpdccp link` run it in real time.
 //!
 //! A [`Link`] is one direction. Pass packets in with [`Link::push`], and take them out with [`Link::pop`] at
 //! the time given by [`Link::next_event`] or later. A packet passes, in this order:

@@ -29,8 +29,8 @@ pub struct Delivered<P> {
 
 /// One direction of an emulated link, carrying packets of type `P`.
 ///
-/// Times passed to the methods must not decrease; an earlier time counts as the latest one so far. Memory use
-/// is limited by the queue, and by the number of packets pushed within one delay.
+/// Times passed to the methods must not decrease: a time before the latest time so far counts as the latest
+/// time. The queue's limit and the number of packets pushed within one delay limit the use of memory.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,

@@ -10,7 +10,7 @@ pub enum LossModel {
     /// Each packet is lost with this probability, 0 to 1, independently of the others.
     Bernoulli(f64),
     /// Loss in bursts. The link has two states, each with a loss probability, and starts in the good state.
-    /// After each packet, it changes its state with the given probability. All values are 0 to 1.
+    /// After each packet, the link changes its state with the given probability. All values are from 0 to 1.
     GilbertElliott {
         /// Probability of changing from good to bad.
         to_bad: f64,

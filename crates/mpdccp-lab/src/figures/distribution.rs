@@ -91,8 +91,9 @@ fn published(reference: &Reference, percentiles: &Percentiles<'_>) -> Vec<(f64, 
     percentiles.iter().filter_map(known).collect()
 }
 
-/// Returns the points of the distribution: a latency, and the percentage of packets with at most this
-/// latency. Latencies are nearest-rank percentiles in steps of half a per cent, or finer at the upper end.
+/// Returns the points of the distribution. Each has a latency, and the percentage of packets with at most
+/// this latency. The latencies are nearest-rank percentiles in steps of half a per cent, and in finer steps
+/// at the upper end.
 fn shares(mut ms: Vec<f64>) -> Vec<(f64, f64)> {
     ms.sort_by(f64::total_cmp);
     let steps = (1..=198).map(|i| f64::from(i) * 0.5).chain((91..=100).map(|i| 90.0 + f64::from(i) * 0.1));

@@ -31,7 +31,8 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
     scenario.events_s().into_iter().map(at).collect()
 }
 
-/// Returns texts for the changes that the `nth` event of a path makes, in both directions or in one.
+/// Returns texts for the changes that the `nth` event of a path makes. A change may concern both directions
+/// or only one.
 fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     let course = path.course();
     let before = nth.checked_sub(1).map_or(&path.ways, |last| &course[last].1);

@@ -101,8 +101,8 @@ const FAMILIES: [(&str, Look); 7] = [
     ("ccid250", (3, 0)),
     ("tcp-bbr", (3, 1)),
 ];
-/// Palette indices for the other variants, in the order of use. When all have been used, they repeat with the
-/// next line style.
+/// Palette indices for the variants without a fixed look, in the order of use. After the last index, the list
+/// repeats with the next line style.
 const OTHERS: [usize; 7] = [5, 6, 7, 0, 1, 2, 3];
 
 /// A palette index and a line style.

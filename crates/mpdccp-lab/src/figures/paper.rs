@@ -222,8 +222,8 @@ fn highest_of_bins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     same.filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
 }
 
-/// Returns the upper limit of the vertical axis, computed only from values after the last event, because
-/// links may be a hundred times faster before it.
+/// Returns the upper limit of the vertical axis. It depends only on values after the last event, because
+/// links may be a hundred times faster before this event.
 fn cap(scenario: &Scenario, series: &[Series]) -> Option<f64> {
     let event = scenario.events_s().last().copied()? + 1.0;
     let after = series.iter().flat_map(|s| &s.points).filter(|(t, _)| *t >= event).map(|(_, y)| *y);

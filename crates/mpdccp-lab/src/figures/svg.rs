@@ -184,7 +184,7 @@ impl Figure {
             });
             path(out, (nth, series), "error", &bars.collect::<String>());
         }
-        // Of the dots that a series has at one position, draw only the first.
+        // If a series has several dots at the same position, draw only the first.
         let mut seen = HashSet::new();
         let mut clouds = Vec::new();
         for (nth, series) in all().filter(|(_, s)| s.shape.is_dots()) {
@@ -238,8 +238,8 @@ fn dots(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("M{} {}h0", px(*x), px(*y))).collect()
 }
 
-/// Returns the lines of the legend, to be placed beside the title if they fit, otherwise below it. Each entry
-/// has the series' index, the series and the width.
+/// Returns the lines of the legend. The first line is beside the title if an entry fits there; the others are
+/// below. Each entry has the series' index, the series and the width.
 fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     let mut rows = vec![Vec::new()];
     let mut room = PLOT.0 - wide(&panel.title, 13.0);

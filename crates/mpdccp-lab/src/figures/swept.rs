@@ -9,8 +9,8 @@ use crate::sweep::Median;
 
 /// A horizontal axis is logarithmic if the ratio between its ends is larger than this.
 const WIDE: f64 = 40.0;
-/// If one variant's latency is this many times another's, the vertical axis is logarithmic, because a linear
-/// one would show the lower latency as a flat line.
+/// If the latencies of two variants differ by more than this factor, the vertical axis is logarithmic,
+/// because a linear axis would show the lower latency as a flat line.
 const FLATTENED: f64 = 8.0;
 
 /// For each metric of `show`, draws a row with one panel per cell and one line per variant. Returns `None` if

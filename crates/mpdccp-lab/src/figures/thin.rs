@@ -6,8 +6,8 @@ pub(super) const MOST: usize = 1600;
 const KEPT: usize = 4;
 
 /// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position. The span is divided
-/// into equal bins, and the lowest point of each bin, the highest and two others are kept, so that both
-/// spikes and bands remain visible.
+/// into equal bins. Each bin keeps its lowest point, its highest point and two others, so that both spikes
+/// and bands remain visible.
 pub(super) fn thin(mut points: Vec<(f64, f64)>, span: (f64, f64)) -> Vec<(f64, f64)> {
     points.retain(|(x, y)| (span.0..=span.1).contains(x) && y.is_finite());
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -23,9 +23,9 @@ pub(super) struct Figures {
     pub(super) p95_ms: f64,
     /// Fraction of the first flow's packets that did not arrive.
     pub(super) lost: f64,
-    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile, in ms, of the
-    /// time that its transfers took. A transfer is a frame, a burst or a single packet; its time runs from
-    /// its start to the arrival of its last delivered packet.
+    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile of its transfer
+    /// times in ms. A transfer is a frame, a burst or a single packet. Its time runs from its start to the
+    /// arrival of its last delivered packet.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
     /// 95th percentile, in ms, of the completion time of competing short flows, or 0 if there are none.
@@ -98,9 +98,9 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     }
 }
 
-/// Returns each transfer of a flow as its start and the time at which its last packet arrived, or `None` if
-/// no packet of it arrived. A transfer ends with a pause of at least `pause_s`; if `pause_s` is 0, each
-/// packet is a transfer.
+/// Returns the start of each transfer of a flow, and the time at which the transfer's last packet arrived.
+/// This time is `None` if no packet of the transfer arrived. A transfer ends with a pause of at least
+/// `pause_s`. If `pause_s` is 0, each packet is a transfer.
 fn transfers(flow: &FlowRecord, pause_s: f64) -> Vec<(Time, Option<Time>)> {
     let mut arrived = vec![None; flow.sent.len()];
     for p in &flow.received {

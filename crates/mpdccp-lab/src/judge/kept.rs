@@ -12,8 +12,8 @@ use crate::LabError;
 
 /// Hash of the sources that influence a reference's run, without the sources of BBR.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
-/// Limits on the rate (Mbit/s) and round-trip time (ms) of the points at which BBR's behaviour is checked, so
-/// that runs at these points are fast. There is one such point for each class.
+/// Limits on the rate (Mbit/s) and the round-trip time (ms) of the points at which BBR's behaviour is
+/// checked. They make runs at these points fast. Each class has one such point.
 const THIN: (f64, f64) = (3.0, 100.0);
 
 /// A directory of results.

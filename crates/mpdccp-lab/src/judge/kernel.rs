@@ -29,8 +29,8 @@ pub(super) struct Pair {
     pub(super) words: String,
     pub(super) label: String,
     pub(super) sim: Figures,
-    /// Results with the kernel, or `None` if its backend cannot run the point or a run failed; `why` then
-    /// gives the reason.
+    /// Results on the backend with the kernel. `None` if this backend cannot run the point, or if a run
+    /// failed; `why` then gives the reason.
     pub(super) kernel: Option<Figures>,
     pub(super) why: String,
     /// Whether the variant meets the criterion in the simulator and with the kernel. `None` for references.

@@ -22,7 +22,7 @@ pub struct Options {
     pub references: PathBuf,
     /// Output directory of another build, whose results are compared with those of this build.
     pub against: Option<PathBuf>,
-    /// Backend with the kernel's TCP, on which each point also runs several times so that the medians can be
-    /// compared with the simulator's. If absent, only the simulator runs the points.
+    /// Backend with the kernel's TCP. Each point also runs several times on this backend, and the medians are
+    /// compared with those of the simulator. If absent, only the simulator runs the points.
     pub kernel: Option<Box<dyn Backend>>,
 }

@@ -200,7 +200,8 @@ fn with_kernel(pairs: &[Pair]) -> String {
     text
 }
 
-/// Returns text that lists the points met by this build but not by the earlier one, and vice versa.
+/// Returns text that lists the points that only this build meets, and the points that only the other build
+/// meets.
 fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
     let then =
         |row: &&Row| before.iter().find(|b| b.label == label && b.index == row.index && b.words == row.words);

@@ -110,8 +110,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
         }
         Company::Tcp(others) => {
             // In the comparison run, a flow of the competitors' kind replaces the flow under test. Each
-            // competitor must get at least half of what it gets in that run, and the flow under test must get
-            // at least half of what its replacement gets.
+            // competitor must get at least half of its rate in the comparison run. The flow under test must
+            // get at least half of the rate of the flow that replaces it there.
             for (i, cc) in others.iter().enumerate() {
                 let kin = runs.get(*cc)?;
                 let rate = |f: &Figures| f.mbps.get(i + 1).copied().unwrap_or(0.0);

@@ -4,9 +4,9 @@ use crate::record::FlowRecord;
 
 use super::arrivals::Delivery;
 
-/// Returns the goodput in Mbit/s between `from` and `to` seconds. For TCP, it counts the bytes that the
-/// application read in order; otherwise, the first copy of each packet. Packets still in flight at `to` do
-/// not count, because with them a long queue would look like a fast link.
+/// Returns the goodput in Mbit/s between `from` and `to` seconds. For TCP, goodput counts the bytes that the
+/// application read in order; for other flows, the first copy of each packet. Packets still in flight at `to`
+/// do not count: otherwise, a long queue would look like a fast link.
 pub(super) fn goodput_mbps(flow: &FlowRecord, first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let bytes = match flow.stream_bytes {
         Some(bytes) => bytes,

@@ -39,8 +39,8 @@ pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
 /// Returns the extent of each reordered packet: the number of arrivals since the first arrival with a larger
 /// number.
 fn extents(seqs: &[u64]) -> Vec<usize> {
-    // Arrivals with a larger number than all arrivals before them, in ascending order. For any number, the
-    // first arrival with a larger number is among these.
+    // All arrivals whose number is larger than the numbers of all earlier arrivals. For any number, the first
+    // arrival with a larger number is in this list.
     let mut records: Vec<(u64, usize)> = Vec::new();
     let mut out = Vec::new();
     for (i, seq) in seqs.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Computes the mean opinion score of a telephone call that has a flow's delays and losses, with the E-model
-//! of ITU-T G.107. All parameters except delay and loss have their defaults.
+//! Computes the mean opinion score of a telephone call with the delays and losses of a flow, by the E-model
+//! of ITU-T G.107. All other parameters of the model have their defaults.
 
 use super::arrivals::Delivery;
 
-/// Length of the jitter buffer in milliseconds. A packet counts as lost if its delay exceeds the fastest
-/// packet's by more than this.
+/// Length of the jitter buffer in milliseconds. A packet counts as lost if its delay exceeds the delay of the
+/// fastest packet by more than this.
 const BUFFER_MS: f64 = 60.0;
 /// Milliseconds of speech per packet.
 const FRAME_MS: f64 = 20.0;
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn late_packets_are_lost() {
-        // The fastest packet takes 20 ms, so any that take more than 80 ms are too late: 1 of the 4 packets
-        // that arrived. A fifth packet was lost on the way, so the loss is 40 %. The delay is 100 ms.
+        // The fastest packet takes 20 ms, so packets that take more than 80 ms are too late. This is one of
+        // the four that arrived. A fifth packet was lost, so the loss is 40 %. The delay is 100 ms.
         let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
         near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
         assert_eq!(voip_mos(&[], 5), None);

@@ -157,7 +157,8 @@ struct End<'a> {
     keys: [&'static str; 2],
 }
 
-/// Starts `program` for one end and configures it through its socket (https://www.wireguard.com/xplatform/).
+/// Starts the WireGuard program for one end, and configures it through its control socket
+/// (https://www.wireguard.com/xplatform/).
 fn wireguard(program: &Path, end: &End<'_>, dir: &Path) -> Result<Process, LabError> {
     // The name must be unique, because the sockets of all ends of all running labs are in one directory.
     let device = format!("wg{}-{}", std::process::id(), end.address.octets()[3]);

@@ -127,8 +127,8 @@ impl Flow for Commands {
     }
 }
 
-/// Returns the number of bytes that the receiving program read by the end of the flow, if a line of the
-/// output of either command contains this number.
+/// Returns the number of bytes that the receiving program read by the end of the flow. One of the two
+/// commands must print it in a line `stream_bytes=NUMBER`.
 fn stream_bytes(output: &[(String, String)]) -> Option<u64> {
     let mut lines = output.iter().flat_map(|(_, text)| text.lines());
     lines.find_map(|line| line.strip_prefix("stream_bytes=")?.trim().parse().ok())

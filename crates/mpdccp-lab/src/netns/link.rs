@@ -41,8 +41,8 @@ pub(super) struct RunningLink {
 }
 
 impl RunningLink {
-    /// Starts a link between `client` and `server` that carries these paths and has the properties of the
-    /// first of them. `farther` is the additional delay of some flows, by server port.
+    /// Starts a link between `client` and `server`. The link carries all of `paths`, and has the properties
+    /// of the first path. `farther` is the additional delay of some flows, by server port.
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
         farther: &HashMap<u16, Duration>,

@@ -52,8 +52,8 @@ impl Modelled {
         self.spec.cc.as_deref().unwrap_or_default()
     }
 
-    /// Receives one of the model's packets, if there is one, and stores its sender in `peer`, which is how
-    /// the server learns the client's address.
+    /// Receives one of the model's packets, if there is one. Stores the packet's source address in `peer`,
+    /// because the server must learn the client's address.
     fn receive(
         &self,
         socket: &UdpSocket,

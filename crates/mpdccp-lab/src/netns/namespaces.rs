@@ -38,8 +38,8 @@ impl Namespace {
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
         namespace.inside(|| {
-            // Disable reverse-path filters, because one host's packets arrive through several interfaces, and
-            // IPv6, because only the experiment's packets may use the links.
+            // Disable reverse-path filters, because packets of one host arrive through several interfaces.
+            // Disable IPv6, because only the experiment's packets may use the links.
             for (key, value) in [
                 ("ipv4/conf/all/rp_filter", "0"),
                 ("ipv4/conf/default/rp_filter", "0"),
@@ -100,8 +100,9 @@ impl Namespace {
         after: Ipv4Addr,
     ) -> Result<(), LabError> {
         let device = path_device(path);
-        // Delete the old address first. If the new one were added before, it would be a secondary address of
-        // the same network, and the kernel would delete it together with the old one.
+        // Delete the old address before adding the new address. Otherwise, the new address would be a
+        // secondary address of the same network, and the kernel would delete it together with the old
+        // address.
         for (what, address) in [("del", before), ("add", after)] {
             ip(&["-n", &self.name, "address", what, &format!("{address}/24"), "dev", &device])?;
         }
@@ -129,7 +130,7 @@ pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize)
     })
 }
 
-/// Returns the number of packets that the reader of a TUN device did not read. The kernel counts them as
+/// Returns the number of packets that were not read from a TUN device in time. The kernel counts them as
 /// dropped on transmission.
 fn transmit_drops(json: &str) -> Option<u64> {
     let links: serde_json::Value = serde_json::from_str(json).ok()?;
@@ -142,7 +143,7 @@ fn remove(name: &str) {
     for pid in
         pids.lines().filter_map(|line| line.trim().parse().ok()).filter_map(rustix::process::Pid::from_raw)
     {
-        // Do not kill this process: its own threads leave the namespace by themselves.
+        // Do not kill the lab's own process: its threads leave the namespace by themselves.
         if pid != rustix::process::getpid() {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }

@@ -23,12 +23,12 @@ pub(super) struct Process {
     what: String,
     child: Child,
     log: PathBuf,
-    /// A sender to the thread that started the child; dropping it ends the thread.
+    /// A channel to the thread that started the child. Dropping the channel ends the thread.
     _keeper: mpsc::Sender<()>,
 }
 
-/// Returns the command `ip`, set up so that the kernel kills the process when the thread that started it ends
-/// for any reason. Without the program `setpriv`, only the reaper cleans up.
+/// Returns the command `ip`. If the program `setpriv` exists, the kernel kills the command's process when the
+/// thread that started it ends for any reason. Otherwise, only the reaper cleans up (see `reaper.rs`).
 fn ip_that_dies_with_us() -> Command {
     let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
     let mut command = Command::new(setpriv);
@@ -58,8 +58,7 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
-            // Use a separate process group, so that Ctrl-C reaches only the lab, which then ends this
-            // process.
+            // Use a separate process group, so that Ctrl-C reaches only the lab, which then ends the child.
             .process_group(0);
         let (keeper, over) = mpsc::channel::<()>();
         let (told, child) = mpsc::channel();

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::LabError;
 
-/// A script that waits until its standard input ends, which happens when the lab ends for any reason. The
-/// script then kills the processes in the namespaces named by its second and later arguments, removes these
-/// namespaces with all their devices, and finally removes the directory named by its first argument.
+/// A script that waits until its standard input ends, which happens when the lab ends for any reason. Its
+/// first argument is a directory, and its other arguments are namespaces. It kills the processes in the
+/// namespaces, removes the namespaces with all their devices, and finally removes the directory.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 dir=$1

@@ -145,7 +145,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     let farther = farther.filter(|(_, owd)| !owd.is_zero()).collect();
     let all = plan.paths();
     let link = |(i, spec): (usize, &PathSpec)| {
-        // The link also carries any paths that share it.
+        // The link of this path also carries the paths that share it.
         let shares =
             |path: &PathSpec| path.shares.as_ref().is_some_and(|of| of.as_ref() == spec.name.as_ref());
         let sharing = all.iter().enumerate().filter(|(_, path)| shares(path));

@@ -72,8 +72,8 @@ pub(super) struct Whose {
     pub(super) own: u16,
     /// Ports of other flows.
     pub(super) others: Vec<u16>,
-    /// Whether only packets with the flow's own port belong to it. Otherwise, packets with none of the ports
-    /// in `others` belong to it too.
+    /// Whether only packets with the port `own` belong to the flow. Otherwise, packets without any of the
+    /// ports in `others` also belong to the flow.
     pub(super) only_own: bool,
 }
 

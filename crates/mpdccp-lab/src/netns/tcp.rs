@@ -26,8 +26,8 @@ const CHUNK: usize = 64 << 10;
 const UNSENT_RECORDS: u32 = 5;
 
 /// Listens inside `server` and reads all data of one connection. If `record` is given, the data are tagged
-/// records of this many bytes, which the receiver returns if `echo` is set. Without `record`, the receiver
-/// counts the bytes if `count` is set.
+/// records of this many bytes. The receiver sends these records back if `echo` is set. Without `record`, the
+/// receiver counts the bytes if `count` is set.
 fn start_receiver(
     server: &Namespace,
     (port, protocol): (u16, Protocol),

@@ -17,7 +17,8 @@ use crate::{LabError, Plan};
 
 /// A running tunnel.
 pub(super) struct Tunnel<'a> {
-    // The client must be dropped before the server, so that it can still tell the server that it is leaving.
+    // Keep `client` before `server`: fields are dropped in order, and the client must end first to close its
+    // session with the server.
     client: Process,
     server: Process,
     program: PathBuf,

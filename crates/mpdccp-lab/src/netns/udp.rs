@@ -38,8 +38,8 @@ pub(super) fn sleep_until(at: Time, over: &AtomicBool) {
 }
 
 /// Calls `each` with the size of every packet of `source` when the packet is due, until `to` or until `over`
-/// is set. Returns how late each call was. The packets' times are fixed, so a late packet does not delay
-/// those after it. `dropped` returns the number of packets that the sender has dropped so far.
+/// is set. Returns how late each call was. Each packet has a fixed time, so a late packet does not delay
+/// later packets. `dropped` returns the number of packets that the sender has dropped so far.
 pub(super) fn play(
     mut source: Box<dyn Source>,
     to: Time,

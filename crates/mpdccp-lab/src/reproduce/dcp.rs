@@ -1,4 +1,5 @@
-//! Reproduces the DCP paper (2002): its two experiments, and those that it planned or left open.
+//! Reproduces the DCP paper (2002): its two experiments, and further experiments that it planned or left
+//! open.
 
 mod experiments;
 mod row;

@@ -100,8 +100,8 @@ fn runs(
         section.sentences = sentences;
         section.tables.push(table);
     }
-    // This report shows only the headline cell; the other cells and the figures of the inner workings are in
-    // the experiment's own report.
+    // The report of the set shows only the headline cell. The experiment's own report has the other cells and
+    // the figures of the inner workings.
     let headline = &scenario.headline().name;
     for cell in outcome.figures.iter().filter(|cell| cell.cell == *headline) {
         let own = report::section(scenario, &outcome.comparisons, cell);

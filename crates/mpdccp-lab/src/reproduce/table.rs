@@ -7,8 +7,9 @@ use crate::document::Table;
 const ALWAYS: &[&str] =
     &["rx_mbps", "goodput_mbps", "app_p50_ms", "app_p95_ms", "lost_pct", "reordered_pct", "retransmits"];
 
-/// Returns, for each cell, a table of variants by metrics and, if there are aims, a table of aims. The
-/// metrics are those in `wanted` or, if that is empty, the main metrics and those with a reference or an aim.
+/// Returns a table of variants by metrics for each cell and, if there are aims, a table of aims. The metrics
+/// are those in `wanted`. If `wanted` is empty, they are the main metrics and those with a reference or an
+/// aim.
 pub(super) fn of_comparisons(all: &[Comparison], wanted: &[String]) -> Vec<Table> {
     let compared = |row: &&Row| row.aim.is_some() || row.references.iter().any(Option::is_some);
     let mut metrics: Vec<&str> = wanted.iter().map(String::as_str).collect();

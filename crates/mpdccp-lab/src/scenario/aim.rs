@@ -13,8 +13,8 @@ use crate::bounds::Bounds;
 pub struct Reference {
     /// Name of the source.
     pub source: String,
-    /// How the measurement differs from the scenario: which bytes it counts, timers, with or without a
-    /// tunnel.
+    /// How the measurement differs from the scenario, for example in the bytes that it counts, in timers, or
+    /// in the use of a tunnel.
     #[serde(default)]
     pub conditions: Option<String>,
     /// Label of the variant that the figures are compared with.

@@ -62,8 +62,8 @@ pub struct FlowSpec {
     /// connection of the previous flow.
     #[serde(default)]
     pub reverse: bool,
-    /// UDP in direct mode: whether the server sends back every packet. The received packets are then those
-    /// that came back to the client.
+    /// UDP in direct mode: whether the server sends back every packet. The packets that come back to the
+    /// client then count as the flow's received packets.
     #[serde(default)]
     pub echo: bool,
     /// Path over which the server sends back each datagram; the tunnel must not use it.
@@ -89,7 +89,8 @@ impl FlowSpec {
         self.source.as_ref().map(Spanned::as_ref)
     }
 
-    /// Returns whether `name` names this flow, or the entry of equal flows that it belongs to.
+    /// Returns whether `name` is the name of this flow, or of the `[[flow]]` entry with `count` from which it
+    /// was made.
     pub fn is(&self, name: &str) -> bool {
         let number = self.name.as_ref().strip_prefix(name);
         number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))

@@ -63,8 +63,8 @@ pub struct Scenario {
     /// Warm-up: the time after t = 0 that metrics exclude.
     #[serde(default, rename = "warm_up_s", deserialize_with = "quantity::seconds")]
     pub warm_up: Duration,
-    /// Name of the measured flow; if absent, the first flow. An entry for several equal flows is measured as
-    /// one flow.
+    /// Name of the measured flow; if absent, the first flow. The flows of an entry with `count` are measured
+    /// together.
     #[serde(default)]
     pub measured: Option<Spanned<String>>,
     /// Transport of the flows.
@@ -210,8 +210,8 @@ impl Scenario {
         self.variants.iter().map(|variant| variant.label.as_ref().as_str()).collect()
     }
 
-    /// Returns the name of a variant's measured flow (or entry of equal flows): the flow that the scenario
-    /// names or, if it names none, the first flow that the variant carries.
+    /// Returns the name of a variant's measured flow, or of a measured entry with `count`. This is the
+    /// scenario's `measured` or, if absent, the first flow that the variant carries.
     fn measured_of(&self, label: &str) -> &str {
         let first = || {
             let carried = self.variant(label).and_then(|variant| variant.flows.as_ref());

@@ -9,8 +9,7 @@ use super::{FlowChange, LinkKeys, keys};
 use linkem_net::with_link_keys;
 
 with_link_keys! {
-    /// A path, which consists of a link. The link keys apply to both directions, except those in `forward`
-    /// and `reverse`.
+    /// A path and its link. The link keys apply to both directions, except those in `forward` and `reverse`.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathSpec {

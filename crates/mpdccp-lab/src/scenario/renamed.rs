@@ -60,8 +60,8 @@ fn link(table: &mut Table, found: &mut Vec<Renamed>) {
     }
 }
 
-/// Renames the keys of a table. If it has both the old and the new name, both are kept, so that parsing
-/// fails.
+/// Renames the deprecated keys of a table. If the table has a key under both names, both are kept, so that
+/// parsing fails.
 fn keys(table: &mut Table, names: &[Renamed], found: &mut Vec<Renamed>) {
     for (old, new) in names {
         if table.contains_key(*old) && !table.contains_key(*new) {

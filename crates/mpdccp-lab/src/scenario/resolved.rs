@@ -29,7 +29,7 @@ impl Scenario {
     }
 
     /// Returns the inputs of `variant` in `cell` as text: the file without other variants and cells, and
-    /// without keys that do not influence the run. Two runs for which text, seed and program are equal are
+    /// without keys that do not influence the run. If two runs have the same text, seed and program, they are
     /// the same run.
     pub fn resolved(&self, variant: &Variant, cell: &Cell) -> String {
         let mut table = self.document.clone();

@@ -86,8 +86,8 @@ impl Scenario {
         points.into_iter().map(point).collect()
     }
 
-    /// Returns the scenario with some values replaced. As in a sweep, a value is named by the keys that lead
-    /// to it, joined by dots.
+    /// Returns the scenario with some values replaced. As in a sweep, the name of a value consists of the
+    /// keys that lead to it, joined by dots.
     ///
     /// # Errors
     /// Fails if a name leads to no value, or if the scenario is invalid.

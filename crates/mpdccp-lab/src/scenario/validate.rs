@@ -341,7 +341,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         if f.kind != FlowKind::Command
             && (s.mode != Mode::Direct || first || !(datagrams || f.kind == FlowKind::Tcp))
         {
-            let message = "a reverse flow needs mode = \"direct\", and kind = \"tcp\", or kind = \"udp\" and a source other than bulk; list it after the flow whose DCCP connection it uses";
+            let message = "`reverse` needs mode = \"direct\" and either kind = \"tcp\", or kind = \"udp\" with a source other than bulk; list the flow after the flow whose DCCP connection it uses";
             return Err(at("reverse", message.to_owned()));
         }
     }

@@ -339,7 +339,7 @@ impl End {
         Some((self.outer(&to, bytes.len())?, ecn, bytes))
     }
 
-    /// Takes the next message from the channels, such as a handshake message, and returns it with its
+    /// Takes the next message of the encrypted channels, such as a handshake message, and returns it with its
     /// addresses.
     pub(super) fn poll_message(&mut self) -> Option<(Outer, Vec<u8>)> {
         loop {
@@ -362,7 +362,7 @@ impl End {
         Some(Outer { from, to: route.remote })
     }
 
-    /// Handles a datagram that has arrived. Drops it if no socket has its destination address.
+    /// Handles a datagram that has arrived. Drops the datagram if no socket has its destination address.
     pub(super) fn arrive(
         &mut self,
         now: Time,

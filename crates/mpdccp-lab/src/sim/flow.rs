@@ -17,8 +17,8 @@ use super::world::World;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
-/// Number of datagrams that a backlogged source keeps in the sender's queue, as far as the queue's limit
-/// allows. It is small because the queue drops datagrams that wait too long.
+/// Number of datagrams that a backlogged source keeps in the sender's queue, if the queue's limit allows it.
+/// The number is small, because the queue drops datagrams that wait too long.
 const BACKLOG: u32 = 4;
 /// Transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Returns flow number `index` of the plan, with t = 0 at `start`. `session` is the flow's session, if it
-    /// uses one.
+    /// Returns flow number `index` of the plan, with t = 0 at `start`. `session` is the session that carries
+    /// the flow, if any.
     pub(super) fn new(
         plan: &Plan<'_>,
         (index, spec): (usize, &FlowSpec),

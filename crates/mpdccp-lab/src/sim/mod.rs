@@ -1,8 +1,8 @@
 //! Simulates a run in virtual time, with the same endpoints and links as the other backends, and a model of
 //! TCP.
 //!
-//! The `world` module is the network, `flow` contains the applications with their sources (`source`) and TCP
-//! connections (`tcp`), and `run` combines these.
+//! The module `world` is the network. `flow` contains the applications with their sources (`source`) and TCP
+//! connections (`tcp`). `run` combines network and applications.
 
 mod end;
 mod flow;

@@ -46,8 +46,8 @@ impl<'a> Run<'a> {
         let scenario = plan.scenario;
         let start = Time::ZERO + SETTLE + scenario.idle;
         let end = start + scenario.duration();
-        // Through a tunnel, all flows share a session; without one, each flow other than TCP has its own
-        // connection.
+        // With a tunnel, all flows share its session. Without a tunnel, each flow has its own DCCP
+        // connection, except for TCP flows.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
         let specs = plan.flows().into_iter().filter(|spec| spec.kind != FlowKind::Command);

@@ -34,8 +34,8 @@ pub(super) struct Settings {
     pub(super) opens: Time,
     /// Time at which the application stops.
     pub(super) stop: Time,
-    /// Header bytes per segment that the run's record does not count. The record counts the payload of plain
-    /// connections, and whole IP packets of all others.
+    /// Header bytes per segment that the run's record does not count. In direct mode, the record counts
+    /// payloads; otherwise, it counts whole IP packets.
     pub(super) uncounted: usize,
 }
 

@@ -35,8 +35,8 @@ const JOBS: &str = "/var/tmp";
 const PREFIX: &str = "mpdccp-uml-";
 /// How often the lab checks whether a kernel is still running.
 const NAP: Duration = Duration::from_millis(20);
-/// Memory of a kernel, which must hold both tunnel ends, the links and the packets of a run. The host
-/// provides only what the kernel uses.
+/// Memory of a kernel. It must hold both tunnel ends, the links and the packets of a run. The host provides
+/// only the memory that the kernel uses.
 const MEMORY: &str = "mem=1G";
 /// Number of console lines that the error contains if the kernel fails.
 const LAST_LINES: usize = 12;
@@ -130,8 +130,8 @@ impl Uml {
 }
 
 /// A script that waits until its standard input ends, which happens when the lab ends for any reason. It then
-/// kills the kernel's process group, given as the first argument, and removes the directory given as the
-/// second. The `kill` of dash does not accept `--` after `-9`.
+/// kills the kernel's process group (first argument), and removes the job's directory (second argument). The
+/// `kill` of dash does not accept `--` after `-9`.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 kill -9 "-$1"

@@ -1,6 +1,6 @@
 //! Checks the tables in documents that are generated from stored runs (`docs/runs`, see `tools/tables`). A
 //! test fails if a table differs from its runs, or if the scenario has changed since the runs were made. With
-//! `MPDCCP_BLESS=1`, it writes the tables.
+//! `MPDCCP_BLESS=1`, the test writes the tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -250,8 +250,8 @@ fn generated(directive: &str) -> String {
 }
 
 /// Returns the table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`.
-/// For each column, the table shows in how many cells the value is at least the minimum. If the aim is
-/// followed by `: CELL ...`, only these cells count.
+/// For each column, the table shows in how many cells the value is at least the minimum. If `: CELL ...`
+/// follows the aim, only these cells count.
 fn counted(directive: &str) -> String {
     let (name, metric, rows) = parts(directive);
     let stored = stored(name);

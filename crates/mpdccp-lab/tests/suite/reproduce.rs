@@ -59,8 +59,8 @@ fn finished_runs_are_not_repeated() {
         (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
-    // The set has 22 runs: a flow alone, three numbers of TCP flows in three variants, and six echo variants
-    // with and without loss.
+    // The set has 22 runs: one of a single flow, nine with three numbers of TCP flows in three variants, and
+    // twelve of six echo variants with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
     // If the stored file of a run is truncated, the run is made again. With a different seed, all runs are

@@ -248,8 +248,8 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
         );
         assert_eq!(*asked.get_or_insert(sizes.clone()), sizes);
         assert!(stats.metrics["fct_missing_pct"] < 3.0, "{:?}", stats.metrics);
-        // A connection needs a handshake and one window of ten packets that crosses the path once, which
-        // takes 60 ms plus the transmission time at 20 Mbit/s.
+        // A connection needs a handshake, and then sends one window of ten packets. This takes three one-way
+        // delays, 60 ms in total, plus the transmission time at 20 Mbit/s.
         for whole in &web.received {
             let sent = web.sent[whole.seq as usize];
             let took = whole.at.since(sent.at).as_secs_f64() * 1e3;

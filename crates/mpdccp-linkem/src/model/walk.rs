@@ -11,8 +11,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Creates a process with this standard deviation, in which values that are `memory` apart have a
-    /// correlation of 1/e. A step takes `tick`.
+    /// Creates a process with the standard deviation `spread`. The correlation of two values that are
+    /// `memory` apart is 1/e. A step takes `tick`.
     pub(super) fn new(spread: f64, memory: Duration, tick: Duration, random: &mut Random) -> Walk {
         let keep = libm::exp(-tick.as_secs_f64() / memory.as_secs_f64());
         Walk { spread, keep, at: spread * random.normal() }

@@ -64,8 +64,8 @@ pub(super) struct DualPi2<P> {
     config: DualPi2Config,
     l4s: Fifo<P>,
     classic: Fifo<P>,
-    /// Base probability p'. The probability for classic packets is its square, and that for L4S packets is
-    /// `coupling` times p'.
+    /// Base probability p'. The probability is the square of p' for classic packets, and `coupling` times p'
+    /// for L4S packets.
     base: f64,
     /// Delay of the classic queue at the last update, and the time of the next update.
     delay: Duration,
@@ -164,8 +164,8 @@ mod tests {
     use super::*;
     use aqm::Meta;
 
-    /// RFC 9332 appendix A.1, Figure 6 and its defaults: an update adds 0.16 per second of delay beyond the
-    /// target of 15 ms, and 3.2 per second of growth.
+    /// With the defaults of RFC 9332 appendix A.1 (Figure 6), an update adds 0.16 per second of delay beyond
+    /// the target of 15 ms, and 3.2 per second by which the delay has grown.
     #[test]
     fn the_base_probability_follows_delay_and_growth() {
         let mut dual = DualPi2::new(DualPi2Config::default(), Time::ZERO);

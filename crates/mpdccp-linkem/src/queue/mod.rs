@@ -28,8 +28,8 @@ pub use red::RedConfig;
 pub struct QueueConfig {
     /// The discipline.
     pub kind: QueueKind,
-    /// Limit of the queue. The packet being transmitted counts until its last bit is sent, just as in the
-    /// kernel's `bfifo` or `pfifo` under `tbf`, which keep a packet until it may be sent. A byte limit
+    /// Limit of the queue. The packet being transmitted counts until its last bit is sent. The kernel's
+    /// `bfifo` and `pfifo` under `tbf` do the same: they keep a packet until it may be sent. A byte limit
     /// divided by the rate is therefore the longest possible time from push to last bit.
     pub limit: Limit,
 }

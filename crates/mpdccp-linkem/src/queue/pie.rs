@@ -217,8 +217,8 @@ mod tests {
         let all = actions(&mut pie, 100_000);
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // After a drop, at least 17 packets pass. Each packet after these is dropped with the current
-        // probability, and the 171st always. On average, one packet in 36 is dropped.
+        // After a drop, at least 16 packets pass. Each later packet is dropped with the current probability,
+        // but the 171st packet after the drop always. On average, one packet in 36 is dropped.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

@@ -19,8 +19,8 @@ pub(crate) enum Rule {
     Rack,
     /// QUIC's default (RFC 9002 section 6.1): a packet is lost after three later packets or 9/8 of a
     /// round-trip time, regardless of reordering. If the packet arrives after all, the reduction stays,
-    /// because RFC 9002 has no undo. A recovery ends, and the next reduction is possible, once a packet that
-    /// was sent after the reduction has arrived. Probe timeouts do not reduce the window.
+    /// because RFC 9002 has no undo. When a packet that was sent after the reduction has arrived, the
+    /// recovery ends, and a further reduction is possible. Probe timeouts do not reduce the window.
     Three,
 }
 
@@ -91,8 +91,8 @@ impl Detector {
         if again && rtt.min().is_some_and(|(min, _)| took < min) {
             return;
         }
-        // As in Linux, an overtaken segment that arrives also sets the round-trip time, so that segments that
-        // are as late as this one do not count as lost.
+        // As in Linux, an overtaken segment that arrives also sets the round-trip time. Other segments that
+        // are equally late therefore do not count as lost.
         (self.took, self.due) = (took, true);
         self.newest = self.newest.max(Some(no));
     }
@@ -140,8 +140,8 @@ impl Detector {
         }
     }
 
-    /// Decides whether transmission `no` is lost; earlier transmissions must already have been decided.
-    /// `certain` means that enough segments arrived after a hole, or that a recovery is in progress.
+    /// Decides whether transmission `no` is lost. Call this for earlier transmissions first. `certain` means
+    /// that enough segments arrived after a hole, or that a recovery is in progress.
     pub(crate) fn judge(
         &self,
         now: Time,

@@ -74,8 +74,8 @@ impl Proxied {
             }
             Command::Data(_, data) => self.unwritten += data.len() as u64,
             Command::Credit(flow, bytes) if self.flows[0] == Some(*flow) => self.credit += bytes,
-            // Ignore other commands: the model has no FIN (`finish` reports the end), and its hosts always
-            // answer keepalives.
+            // Ignore other commands. The model has no FIN: `finish` reports the end. It has no keepalive
+            // probes, because its hosts would always answer them.
             _ => {}
         }
         self.copy(near);
@@ -83,8 +83,8 @@ impl Proxied {
 
     /// Handles a packet from a host to the private namespace at `side`.
     pub(super) fn on_packet(&mut self, now: Time, side: Side, packet: &[u8]) {
-        // The namespace sits between client and server: it acts as the server towards the client, and as the
-        // client towards the server.
+        // The private namespace is between client and server. Towards the client, it acts as the server;
+        // towards the server, it acts as the client.
         self.enter(now, side == Side::Server, side.other(), packet);
     }
 

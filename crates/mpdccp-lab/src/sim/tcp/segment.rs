@@ -1,6 +1,6 @@
-//! Writes the model's TCP segments as IP packets. They have real sizes, and valid contents in those TCP
-//! header fields that a flow table reads. The other fields carry the model's own data: the upper parts of
-//! 48-bit sequence numbers, and transmission numbers in place of timestamps.
+//! Writes the model's TCP segments as IP packets. The packets have real sizes, and valid contents in those
+//! TCP header fields that the tunnel's flow table reads. Other fields carry the model's own data, such as the
+//! upper parts of 48-bit sequence numbers, and transmission numbers in place of timestamps.
 
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};

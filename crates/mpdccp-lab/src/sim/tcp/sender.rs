@@ -66,8 +66,8 @@ pub(crate) struct Sender {
     pub(super) next_no: u64,
     /// Number of a transmission. The round ends when this or a later transmission arrives.
     pub(super) round_end: u64,
-    /// End of the reduction in progress: it lasts until all data before this is acknowledged (`recover` of
-    /// RFC 6582).
+    /// End of the window reduction in progress, which lasts until all data before this point is acknowledged
+    /// (`recover` of RFC 6582).
     pub(super) recover: Option<u64>,
     /// Number of the first transmission after the latest reduction.
     pub(super) reduced_at: u64,
@@ -364,8 +364,8 @@ impl Sender {
         true
     }
 
-    /// Returns whether a burst may wait for more room in the window: it may if a packet was sent just now and
-    /// the next acknowledgement is due within half a round-trip time.
+    /// Returns whether a burst may wait for more room in the window. This is the case if a packet was sent
+    /// just now and the next acknowledgement is due within half a round-trip time.
     fn may_defer(&self, now: Time) -> bool {
         let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
         let half = self.rtt.srtt().unwrap_or_default() / 2;

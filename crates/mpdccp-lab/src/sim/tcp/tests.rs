@@ -398,7 +398,7 @@ fn while_retransmissions_are_in_flight_a_late_segment_stops_the_search_for_losse
     ack(&mut tcp, now, at(1), window[6].no, &[(at(3), at(7))]);
     again += sent(&mut tcp, now).len();
     assert_eq!(again, 2);
-    // The first original arrives, and so does a segment that has overtaken the one before it.
+    // The first original arrives. So does segment 8, which has overtaken segment 7.
     let overtaken = [(at(3), at(7)), (at(8), at(8) + 1448)];
     ack(&mut tcp, now + 5, at(2), window[1].no, &overtaken);
     assert_eq!(tcp.near.sender.judge_at, None);

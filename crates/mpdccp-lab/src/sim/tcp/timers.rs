@@ -97,7 +97,7 @@ impl Timers {
 }
 
 /// Returns the retransmission timeout without back-off. As in Linux, the minimum applies to the deviation
-/// that is added to the smoothed round-trip time. In other stacks it applies to the sum.
+/// that is added to the smoothed round-trip time. In other stacks, the minimum applies to the sum.
 pub(super) fn timeout(rtt: &RttEstimator) -> Duration {
     rtt.srtt().map_or(RttEstimator::INITIAL_RTO, |srtt| srtt + (rtt.rttvar() * 4).max(MIN_DEVIATION))
 }

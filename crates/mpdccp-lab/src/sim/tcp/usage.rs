@@ -22,8 +22,8 @@ impl Usage {
         }
     }
 
-    /// Returns whether a window of `cwnd` segments is in use. During slow start, using more than half of it
-    /// is enough, so that the window can grow to twice the acknowledged data.
+    /// Returns whether a window of `cwnd` segments counts as used. During slow start, the use of more than
+    /// half of the window is enough, so that the window can grow to twice the acknowledged data.
     pub(super) fn fills(&self, cwnd: u64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2 * self.most)
     }
