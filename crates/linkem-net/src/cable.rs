@@ -119,7 +119,7 @@ impl Waiting {
 
 /// Two devices and the link between them, in both directions. Packets move only during [`turn`](Cable::turn).
 pub struct Cable<R: Recorder> {
-    /// First the direction from the first device to the second, then the opposite one.
+    /// The direction from the first device to the second, then the opposite direction.
     directions: [Direction<R>; 2],
     buf: Vec<u8>,
     waiting: Waiting,

@@ -27,7 +27,7 @@ macro_rules! with_link_keys {
             /// Link model; see `docs/link-models.md`. The other keys override it.
             #[serde(default)]
             pub model: Option<toml::Spanned<String>>,
-            /// The model, for one direction.
+            /// The link model, with its state in one direction.
             #[serde(skip)]
             pub modelled: Option<$crate::keys::Modelled>,
             /// Link rate, counted in bytes of outer IP packets.
@@ -102,7 +102,7 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Looks up the model and reads the trace, if the keys name one. `reverse` is true for the
+            /// Looks up the model and reads the trace file, if the keys name them. `reverse` is true for the
             /// direction from the server.
             ///
             /// # Errors

@@ -107,7 +107,7 @@ pub(crate) fn values<'a>(runs: impl Iterator<Item = &'a Run>, metric: &str) -> V
 pub struct Flow {
     pub name: String,
     pub kind: String,
-    /// Whether the metrics describe this flow.
+    /// Whether this is a measured flow, which the run's metrics describe.
     #[serde(default)]
     pub measured: bool,
     /// The simulator's model that replaces the kernel's TCP, if any.

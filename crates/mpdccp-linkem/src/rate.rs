@@ -21,9 +21,9 @@ pub enum RateModel {
         /// Size of the burst, bytes.
         burst: u32,
     },
-    /// A list of rates, each with the time from the link's start at which it begins to apply. The first time
-    /// is zero, and times increase. If the rate changes during a transmission, the rest of the packet is sent
-    /// at the new rate.
+    /// A list of rates, each with the time after the link's start from which it applies. The first time is
+    /// zero, and the times increase. If the rate changes during a transmission, the rest of the packet is
+    /// sent at the new rate.
     Steps(Vec<(Duration, Rate)>),
     /// A recording, which repeats.
     Trace(Trace),

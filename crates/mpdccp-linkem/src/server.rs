@@ -69,8 +69,8 @@ impl Server {
         self.schedule(now, work(bytes));
     }
 
-    /// Returns when the packet being transmitted will be done, or `None` if there is no packet or the packet
-    /// will never be done at this rate.
+    /// Returns when the transmission of the current packet ends, or `None` if there is no packet or if it
+    /// would never end at this rate.
     pub(crate) fn end(&self) -> Option<Time> {
         self.job.as_ref().and_then(|job| job.end)
     }
@@ -109,7 +109,7 @@ impl Server {
         });
     }
 
-    /// Does `need` units of work, starting at `from` but not going beyond `until`.
+    /// Does `need` units of work from the time `from` on, but at most until `until`.
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
         let carried = match self.model {
             RateModel::TokenBucket { rate, burst } => {

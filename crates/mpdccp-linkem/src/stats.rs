@@ -54,7 +54,8 @@ impl Count {
 
 /// Counters of a link since its creation.
 ///
-/// `offered` + `duplicated` = `delivered` + all drops + packets queued, in transmission or propagating.
+/// `offered` + `duplicated` = `delivered` + all drops + packets still in the link (queued, in transmission or
+/// propagating).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Packets pushed with [`Link::push`](crate::Link::push).

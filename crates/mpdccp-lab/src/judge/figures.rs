@@ -180,7 +180,7 @@ mod tests {
         let received = |seq, at| ReceivedPacket { seq, at: ms(at), bytes: 1 };
         let flow = FlowRecord {
             sent: [0, 1, 2, 50, 51, 100].map(sent).to_vec(),
-            // Packet 1 arrives last and twice, and packets 2 and 5 do not arrive.
+            // Packet 1 arrives twice, after packet 0. Packets 2 and 5 do not arrive.
             received: vec![
                 received(0, 30),
                 received(1, 40),

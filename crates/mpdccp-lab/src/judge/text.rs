@@ -6,9 +6,9 @@ use super::random_links::{Company, MEGA, Point};
 pub(super) const UPLOAD: &str = "upload";
 
 impl Point {
-    /// Returns the text of the scenario. The flow under test runs `alone` or with the point's competing
-    /// traffic. If `thin` is set, a thin flow that measures the path's own latency replaces the flow under
-    /// test.
+    /// Returns the text of the scenario. If `alone` is set, the flow under test runs without the point's
+    /// competing traffic. If `thin` is set, a single flow with a low rate, which measures the path's own
+    /// latency, replaces all other flows.
     pub(super) fn scenario(&self, alone: bool, thin: bool) -> String {
         let payload = 1300;
         let bulk = "source = { kind = \"bulk\" }".to_owned();

@@ -14,7 +14,7 @@ use super::reordering::reordering;
 use super::video::viewing;
 use super::voip::voip_mos;
 
-/// Returns the metrics of the first flow, from its start to its end.
+/// Returns the application metrics of `flow`, from its start to its end.
 pub(super) fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,

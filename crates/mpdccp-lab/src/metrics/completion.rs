@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::record::RunRecord;
 use crate::summary::Latency;
 
-/// Returns the median and 95th percentile of the completion time over all short flows, and the fraction of
-/// flows that did not complete.
+/// Returns the median and the 95th percentile of the completion times of all short connections in ms, and the
+/// percentage of connections that did not complete.
 pub(super) fn completion(run: &RunRecord) -> Vec<(&'static str, f64)> {
     let (mut times, mut begun) = (Vec::new(), 0);
     for flow in run.flows.iter().filter(|flow| flow.kind == "short") {

@@ -164,7 +164,7 @@ impl Watch {
 }
 
 impl Recorder for Watch {
-    /// Indices, within the records, of the path and of the packet.
+    /// Index of the path's record, and index of the packet in this record.
     type Mark = (usize, usize);
 
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> (usize, usize) {

@@ -21,7 +21,7 @@ use crate::sim::source::source;
 
 /// Number of bytes per write of a bulk flow.
 const CHUNK: usize = 64 << 10;
-/// Maximum number of unsent records of a paced sender. Any more are dropped, as in the send queue of a
+/// Maximum number of unsent records of a paced sender. Further records are dropped, as in the send queue of a
 /// datagram socket.
 const UNSENT_RECORDS: u32 = 5;
 

@@ -75,7 +75,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Parses an expression and evaluates it as it goes. The result is `None` for an invalid expression.
+/// Parses and evaluates an expression in one pass. The result is `None` for an invalid expression.
 struct Parser<'a> {
     words: &'a [&'a str],
     value: &'a dyn Fn(&str) -> Option<i64>,

@@ -67,7 +67,7 @@ pub(super) struct SectionSpec {
     /// Metrics in the columns of the table; if empty, the main metrics and those with references or aims.
     #[serde(default)]
     pub(super) metrics: Vec<String>,
-    /// New values for places in the scenario, which are named as in a sweep.
+    /// New values for keys of the scenario. The keys are named as in a sweep, for example `path.*.owd`.
     #[serde(default)]
     pub(super) change: BTreeMap<String, Value>,
     /// Sweep that replaces the scenario's own.
@@ -83,7 +83,7 @@ fn all() -> Vec<String> {
 }
 
 impl Spec {
-    /// Parses a set and all scenarios that it names. Errors call the set `file`.
+    /// Parses a set and all scenarios that it names. `file` is the set's name in errors.
     pub(super) fn parse(file: &str, text: &str) -> Result<Spec, LabError> {
         let wrong = |e: &dyn core::fmt::Display| LabError::Wrong(format!("{file}: {e}"));
         let spec: Spec = toml::from_str(text).map_err(|e| wrong(&e.to_string().trim_end()))?;

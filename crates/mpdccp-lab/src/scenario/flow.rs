@@ -66,7 +66,7 @@ pub struct FlowSpec {
     /// client then count as the flow's received packets.
     #[serde(default)]
     pub echo: bool,
-    /// Path over which the server sends back each datagram; the tunnel must not use it.
+    /// Path over which the server sends back each datagram; the tunnel must not use this path.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
     /// Latency above which a packet is useless; see the metric `on_time_pct`.
@@ -113,7 +113,8 @@ pub enum LossDetection {
     /// By time (RACK, RFC 8985), as the kernel does.
     #[default]
     Rack,
-    /// A packet is lost after three later ones, regardless of reordering, as in QUIC (RFC 9002).
+    /// A packet counts as lost when three later packets have arrived, regardless of reordering, as in QUIC
+    /// (RFC 9002).
     Three,
 }
 

@@ -72,7 +72,7 @@ fn key_before(text: &str, span: Range<usize>) -> Option<String> {
 }
 
 impl Scenario {
-    /// Parses a scenario. Errors call the scenario `file`.
+    /// Parses a scenario. `file` is the scenario's name in errors.
     ///
     /// # Errors
     /// Fails if the scenario is invalid, with the first error found.

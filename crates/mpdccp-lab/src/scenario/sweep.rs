@@ -124,8 +124,8 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Sets `value` at a place. The parts of a place are table keys; for an array of tables, a part is a `name`
-/// or `label`, an index, or `*` for all elements.
+/// Sets `value` at a place. The parts of a place are table keys. In an array of tables, a part is the `name`
+/// or `label` of an element, its index, or `*` for all elements.
 fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     let Some((first, rest)) = places.split_first() else {
         *at = value.clone();

@@ -12,8 +12,8 @@ use super::tcp::segment::{self, Segment};
 use super::tcp::{Rule, Tcp};
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
-/// Maximum number of an application's records that TCP may hold unsent. Any more are dropped, as in the send
-/// queue of a datagram socket.
+/// Maximum number of an application's records that TCP may hold unsent. Further records are dropped, as in
+/// the send queue of a datagram socket.
 const UNSENT_RECORDS: u64 = 5;
 
 /// Bit that marks the number of a flow's connection for echoes.

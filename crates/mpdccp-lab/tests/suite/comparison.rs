@@ -89,7 +89,7 @@ fn sentences_name_the_event_and_the_time_of_each_figure() {
     let (scenario, all) = comparisons(crate::common::SCENARIO, [20.0; 3]);
     let said = sentences(&scenario, &all, "a").join("\n");
     assert!(said.contains("From the drop at t = 5 s on, ccid5 received 9.90 Mbit/s at"), "{said}");
-    // The sentence must not present the loss over the whole run as loss after the event.
+    // The report must not present the loss over the whole run as the loss after the event.
     assert!(said.contains("Over the whole run, for ccid5: 0.50 % of all packets"), "{said}");
     assert!(said.contains("its first packet over path2 12.3 ms after the drop. The first 100 ms with more than 3 Mbit/s there ended 40.0 ms after the drop."), "{said}");
     let words = |event: &str| {

@@ -5,7 +5,8 @@ use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, RunRecord};
 
-/// Returns a scenario with a tunnel over two paths, given the second path and further keys.
+/// Returns a scenario with a tunnel over two paths. `second` has the keys of the second path, and `more`
+/// further entries.
 fn scenario(second: &str, coupling: bool, more: &str) -> Scenario {
     let text = format!(
         r#"

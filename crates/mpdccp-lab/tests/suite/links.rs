@@ -98,8 +98,8 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
     assert!((280.0..330.0).contains(&wire.p50), "{wire:?}");
 }
 
-/// Returns how many of the flow's packets the first path delivered between two times, and whether it
-/// delivered any packet in the reverse direction.
+/// Returns how many packets the first path delivered between two times, in the forward and in the reverse
+/// direction.
 fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
     let within = |at: mpdccp_units::Time| {
         let t = at.as_secs_f64() - record.start.as_secs_f64();

@@ -123,7 +123,7 @@ fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
     assert!(near(metrics["second_path_first_ms"], 31.0), "{}", metrics["second_path_first_ms"]);
     // The path cannot exceed a rate before its first packet.
     assert!(metrics["second_path_ms"] > 31.0);
-    // If a path was in use before the event, it has no first packet after it.
+    // If a path was in use before the event, there is no first packet after the event.
     record.paths[1].forward.packets[0].entered = start + Duration::from_millis(4_500);
     assert!(!stats(&record).metrics.contains_key("second_path_first_ms"));
 }

@@ -20,8 +20,8 @@ fn everything_comes_back_and_a_window_takes_rounds() {
         assert_eq!(record.flows[0].sent.len(), 10);
         (record.flows[0].received.len(), stats.metrics["all_back_ms"])
     };
-    // Ten packets of 1,428 bytes take 11.4 ms on the link, then the last one's echo crosses the return path
-    // alone.
+    // Ten packets of 1,428 bytes take 11.4 ms on the link. Then only the last packet's echo has to cross the
+    // return path.
     let (n, ms) = total("udp = true", "");
     assert_eq!(n, 10);
     assert!((112.0..114.0).contains(&ms), "{ms}");

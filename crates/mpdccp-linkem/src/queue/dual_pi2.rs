@@ -15,10 +15,10 @@ pub struct DualPi2Config {
     pub target: Duration,
     /// Update interval of the controller.
     pub update: Duration,
-    /// Gain for the deviation of the delay from the target: probability per update and per second of the
+    /// Gain for the deviation of the delay from the target: probability added per update, per second of
     /// deviation.
     pub alpha: f64,
-    /// Gain for the change in delay: probability per update, per second of change.
+    /// Gain for the change in delay: probability added per update, per second of change.
     pub beta: f64,
     /// L4S packets that are delayed for longer than this are marked.
     pub step: Duration,

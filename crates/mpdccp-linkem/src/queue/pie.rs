@@ -15,7 +15,8 @@ pub struct PieConfig {
     pub update: Duration,
     /// Gain for the deviation from the target: probability added per update, per second of deviation.
     pub alpha: f64,
-    /// Gain for the change in delay since the last update: probability per second of change.
+    /// Gain for the change in delay since the last update: probability added per update, per second of
+    /// change.
     pub beta: f64,
     /// Burst allowance (MAX_BURST): no packet is dropped for this long after a period without congestion, in
     /// which the probability is 0 and the delay is below half the target.

@@ -123,8 +123,8 @@ fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
 fn drop_tail_fills_up() {
     let out = run(link(QueueKind::DropTail, 100), 2, Ecn::NotEct);
     assert!(out.used > 0.99, "{}", out.used);
-    // Windows are halved once 100 packets are queued, about a tenth of which are small. The queue is never
-    // empty and often full.
+    // The senders halve their windows when 100 packets are queued, about a tenth of which are small. The
+    // queue is never empty and often full.
     assert!(out.median(0) > 50.0 && out.longest(0) > 85.0, "{} {}", out.median(0), out.longest(0));
     assert!(out.longest(2) > 85.0, "the sparse flow must wait as long as the others");
 }
@@ -171,8 +171,8 @@ fn red_keeps_the_average_between_its_thresholds() {
     assert_eq!(out.stats.overflow.packets, 0);
 }
 
-/// The flow sends at 5/4 of the link's rate and does not react to drops, so a random-drop queue settles where
-/// it drops a fifth of the packets.
+/// The flow sends at 5/4 of the link's rate and does not react to drops. A random-drop queue therefore
+/// settles at the length at which it drops a fifth of the packets.
 #[test]
 fn random_drop_settles_on_its_line() {
     let mut link = link(QueueKind::Drd(DrdConfig { min: 60, max: 125 }), 1_000);
@@ -241,7 +241,8 @@ fn dual_pi2_marks_no_lone_packet_of_a_slow_link() {
     }
 }
 
-/// The limit changes every 50 ms, less than the time for which CoDel and PIE tolerate a queue.
+/// The limit changes every 50 ms. CoDel and PIE tolerate a queue for longer, so they drop only if they keep
+/// their state.
 #[test]
 fn a_discipline_keeps_its_state_when_the_limit_changes() {
     for kind in [

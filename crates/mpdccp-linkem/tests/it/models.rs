@@ -176,7 +176,8 @@ fn a_drive_rises_and_falls_and_has_gaps_at_handovers() {
     let (low, high) = (quantile(rates(&steps, 1), 0.05), quantile(rates(&steps, 1), 0.95));
     assert!(low > 0.19 && high <= 22.0 && high / low > 5.0, "{low} {high}");
     assert!(rates(&steps, 0).all(|rate| rate <= 10.0));
-    // The car passes 84 masts per hour. Shadowing sometimes makes it change back and forth between two cells.
+    // The car passes 84 masts per hour. Because of shadowing, it sometimes changes back and forth between two
+    // cells.
     let gaps = gaps(&steps);
     assert!((84..500).contains(&gaps.len()), "{}", gaps.len());
     let long = gaps.iter().filter(|gap| **gap >= Duration::from_secs(1)).count();

@@ -132,7 +132,7 @@ impl Sender {
         true
     }
 
-    /// Returns the number of segments from `start` to the last segment that arrived.
+    /// Returns the number of segments from `start` to the highest segment that has arrived.
     fn distance_from(&self, start: u64) -> u64 {
         self.board.arrived_to(self.acked).saturating_sub(start).div_ceil(u64::from(self.mss))
     }
@@ -223,7 +223,8 @@ impl Sender {
             from = segment.no + 1;
             match self.detector.judge(now, segment.no, segment.snapshot.sent_at, &self.rtt, certain) {
                 Verdict::Lost => {
-                    // In QUIC, a packet sent before the latest reduction causes no further one.
+                    // In QUIC, the loss of a packet sent before the latest reduction causes no further
+                    // reduction.
                     let counts = !self.detector.is_quic() || segment.no >= self.reduced_at;
                     if self.recover.is_none() && counts {
                         self.begin_recovery();

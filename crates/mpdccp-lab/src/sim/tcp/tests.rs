@@ -252,8 +252,8 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     assert!(restored > reduced + reduced / 2, "{reduced} {restored}");
 }
 
-/// Returns by how many packets the window grows for a segment after a hole. Before that, the first segment of
-/// a window arrived after `ahead` later segments.
+/// First lets a segment arrive after `ahead` later segments. Then returns by how many packets the window
+/// grows when a segment arrives after a hole.
 fn growth_after_reordering(rule: Rule, ahead: usize) -> u64 {
     let mut tcp = Tcp::new(0, 1500, "reno", rule, 1);
     tcp.write(u64::MAX);

@@ -115,8 +115,8 @@ mod tests {
             w.on_data(ms(begun + 100), i as u32 + 1, read);
             assert!(w.limit >= 2 * segments * MSS || segments == 80, "{segments}: {}", w.limit);
         }
-        // The data per round steps from 40 to 80 segments. The base window is 2 * 80 + 16 = 176 segments. The
-        // data read has doubled, so twice the base is added.
+        // The data per round doubles from 40 to 80 segments. The base window is 2 * 80 + 16 = 176 segments.
+        // Because the data has doubled, twice the base window is added.
         assert_eq!(w.limit, 3 * 176 * MSS);
         assert_eq!(w.rtt(), Some(Duration::from_millis(100)));
     }
