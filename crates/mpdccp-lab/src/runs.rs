@@ -16,7 +16,7 @@ pub struct Event<'a> {
     pub plan: Plan<'a>,
     /// The run's index in the list.
     pub index: usize,
-    /// Number of runs that have ended. If this run has ended, it is included.
+    /// Number of runs that have ended, including this run if it has ended.
     pub ended: usize,
     /// Total number of runs.
     pub total: usize,

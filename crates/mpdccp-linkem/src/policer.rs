@@ -20,7 +20,7 @@ impl Policer {
     }
 }
 
-/// A bucket of tokens, whose number is exact.
+/// A token bucket that counts its tokens exactly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     config: Policer,

@@ -8,7 +8,7 @@ pub(super) struct Range {
     pub(super) log: bool,
 }
 
-/// Largest ratio between the ends of a logarithmic axis. Smaller values are drawn at the axis's lower end.
+/// Largest ratio between the ends of a logarithmic axis. Values below the lower end are drawn at this end.
 const DECADES: f64 = 1e4;
 
 /// Returns a round number at or above `wanted`.

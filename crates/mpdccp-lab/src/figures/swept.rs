@@ -14,8 +14,8 @@ const WIDE: f64 = 40.0;
 const FLATTENED: f64 = 8.0;
 
 /// For each metric of `show`, draws a row with one panel per cell and one line per variant. Returns `None` if
-/// the values of `parameter`, the sweep's only parameter, are not different numbers with a common unit.
-/// `labels` names all variants of the scenario.
+/// the values of `parameter`, the sweep's only parameter, are not numbers with a common unit, or are all
+/// equal. `labels` names all variants of the scenario.
 pub fn over_parameter(
     parameter: &str,
     show: &[String],

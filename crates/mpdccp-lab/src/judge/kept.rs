@@ -13,7 +13,7 @@ use crate::LabError;
 /// Hash of the sources that influence a reference's run, without the sources of BBR.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
 /// Limits on the rate (Mbit/s) and the round-trip time (ms) of the points at which BBR's behaviour is
-/// checked. They make runs at these points fast. Each class has one such point.
+/// checked. They keep runs at these points short. Each class has one such point.
 const THIN: (f64, f64) = (3.0, 100.0);
 
 /// A directory of results.

@@ -84,8 +84,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
                 let lost = own.lost - point.own_loss;
                 v.want(lost <= most, || format!("{:.2} % lost, limit {:.2}", lost * 100.0, most * 100.0));
             } else {
-                // Short flows make short queues overflow, whatever the flow under test does. The loss limit
-                // is therefore at least the smaller loss of the references.
+                // Short flows make short queues overflow, whatever the flow under test does. Among short
+                // flows, the loss limit is therefore at least the loss of the better reference.
                 let least = cubic.lost.min(bbr.lost) - point.own_loss;
                 let limit = if point.company == Company::Short { c.lost.max(least) } else { c.lost };
                 let fits = |f: &&Figures| f.lost - point.own_loss <= limit && queueing(f) <= bound;

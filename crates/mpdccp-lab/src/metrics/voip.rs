@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn late_packets_are_lost() {
-        // The fastest packet takes 20 ms, so packets that take more than 80 ms are too late. This is one of
-        // the four that arrived. A fifth packet was lost, so the loss is 40 %. The delay is 100 ms.
+        // The fastest packet takes 20 ms, so one of the four packets that arrived is too late: it takes more
+        // than 80 ms. A fifth packet was lost, so the loss is 40 %. The delay is 100 ms.
         let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
         near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
         assert_eq!(voip_mos(&[], 5), None);

@@ -211,7 +211,7 @@ impl Player<'_> {
     fn inject(&mut self, packet: &Packet) -> Result<(), Stop> {
         let upto = packet.ack.filter(|_| packet.len == 0 && !packet.flags.contains(['S', 'F', 'R']));
         let upto = upto.ok_or("the model accepts only acknowledgements, without data")?.saturating_sub(1);
-        // Linux ignores acknowledgements of data that it has not sent. If the script contains such an
+        // Linux ignores acknowledgements of data that it has not sent. So if the script contains such an
         // acknowledgement, the model has sent less data than the script expects.
         let sent = self.tcp.as_ref().map_or(0, |tcp| self.written - tcp.sender().unsent());
         if let Some(end) =

@@ -1,4 +1,4 @@
-//! Maps the flow identifiers that each tunnel end assigns to the scenario's connections.
+//! Maps the flow identifiers of each tunnel end to the scenario's connections.
 
 use std::collections::BTreeMap;
 

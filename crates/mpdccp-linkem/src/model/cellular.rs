@@ -25,8 +25,8 @@ fn lte() -> [LinkConfig; 2] {
     [link(6.0), link(13.0)]
 }
 
-/// Returns `median` multiplied by `factor`, which is log-normally distributed, and limited to `bounds`. Both
-/// are in Mbit/s.
+/// Returns `median` multiplied by `factor`, which is log-normally distributed, and limited to `bounds`.
+/// `median` and `bounds` are in Mbit/s.
 fn wandering(median: f64, factor: f64, bounds: [f64; 2]) -> Rate {
     mbps((median * factor).clamp(bounds[0], bounds[1]))
 }

@@ -50,8 +50,8 @@ const MAX_MARKED: f64 = 0.1;
 /// Two limits on the sum of the probabilities since the last drop, which space drops evenly. Below the first
 /// limit, no packet is dropped; from the second limit on, every packet is dropped (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
-/// Pairs of a probability and a factor, in ascending order. While the drop probability is below that of a
-/// pair, its adjustments are multiplied by the factor of the first such pair (section 4.2).
+/// Pairs of a probability and a factor, in ascending order. Adjustments of the drop probability are
+/// multiplied by the factor of the first pair whose probability is larger (section 4.2).
 const SCALE: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),

@@ -9,8 +9,8 @@ pub(crate) trait Source: core::fmt::Debug {
     /// `dropped` is the number of datagrams dropped so far by the sender's queue.
     fn emit(&mut self, now: Time, dropped: u64, sizes: &mut Vec<usize>);
 
-    /// Returns whether the source adapts to the number of dropped datagrams. Callers that need time to
-    /// determine this number can then omit it for other sources.
+    /// Returns whether the source adapts to the number of dropped datagrams. Determining this number takes
+    /// time, so callers do it only for such sources.
     fn adapts(&self) -> bool {
         false
     }
