@@ -9,8 +9,8 @@
  *
  * Handles are not pointers to memory: a call with a wrong handle returns an error. Any thread may call any function.
  *
- * Timeouts are milliseconds: negative waits without limit, 0 does not wait (-EAGAIN), otherwise -ETIMEDOUT after that
- * time.
+ * Timeouts are in milliseconds. A negative timeout means no limit. With 0, a call that would have to wait returns
+ * -EAGAIN; with a positive timeout, it returns -ETIMEDOUT after that time.
  *
  * Structures begin with their size, which the caller sets to sizeof. Zero in any other member of dccp_options,
  * dccp_path or dccp_peer means its default, so that later versions can add members.
@@ -98,8 +98,8 @@
 #define DCCP_EVENT_RATE 6
 
 /**
- * The path uses another path's interface instead of the interface that has its address, so both paths use
- * the same Internet connection.
+ * The packets of a path leave through the interface of another path, not through the interface that has
+ * their source address. Both paths therefore use the same Internet connection.
  */
 #define DCCP_EVENT_PATH_STRAYS 7
 
@@ -176,7 +176,8 @@
 #define DCCP_RAW 4
 
 /**
- * In dccp_options.flags: receive data in the peer's first packet.
+ * In dccp_options.flags: accept data in the peer's first packet (see early_data). Otherwise, such data is
+ * dropped.
  */
 #define DCCP_TAKE_EARLY_DATA 8
 
@@ -383,7 +384,8 @@ struct dccp_options {
    */
   uint32_t max_connections;
   /**
-   * Maximum number of connections from one source. Default: a quarter of all.
+   * Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. Default: a
+   * quarter of max_connections, but at least 16.
    */
   uint32_t max_connections_per_source;
   /**
@@ -416,7 +418,8 @@ struct dccp_options {
    */
   size_t peer_count;
   /**
-   * Data for the first packet, at most 512 bytes. An attacker who sees the packet can replay it.
+   * Data to send in this end's first packet, at most 512 bytes. An attacker who sees the packet can replay
+   * it.
    */
   const void *early_data;
   /**
@@ -444,7 +447,7 @@ struct dccp_options {
    */
   uint8_t coverage;
   /**
-   * Minimum checksum coverage of accepted data.
+   * Minimum checksum coverage of accepted data, 0 to 15 (RFC 4340 section 9.2.1).
    */
   uint8_t min_coverage;
   /**
@@ -625,8 +628,8 @@ struct dccp_stats {
    */
   uint64_t unread;
   /**
-   * Measured rate of all paths together, in bits per second; 0 while app_limited is 1, because the rate is
-   * then unknown.
+   * Measured rate of all paths together, in bits per second. It is 0 while app_limited is 1, because the
+   * capacity of the paths is then unknown.
    */
   uint64_t rate;
   /**
@@ -724,14 +727,14 @@ int dccp_connect(const char *address,
                  struct dccp_conn **conn);
 
 /**
- * State of a connection opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS until then, or the error.
- * The descriptor becomes readable when the state changes.
+ * State of a connection opened with DCCP_NONBLOCK: -EINPROGRESS until the peer answers, then 0 if the
+ * connection is open, or the error. The descriptor becomes readable when the state changes.
  */
 int dccp_connected(const struct dccp_conn *conn);
 
 /**
- * Creates a connector, for programs with many connections: each dccp_connect() starts a thread, whereas all
- * connections of a connector share one. options may be NULL.
+ * Creates a connector, for programs with many connections. All connections of a connector share one thread,
+ * whereas each dccp_connect() starts a thread of its own. options may be NULL.
  */
 int dccp_connector_new(const struct dccp_options *options,
                        struct dccp_connector **connector);
@@ -761,8 +764,8 @@ ptrdiff_t dccp_send(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not
- * 0, the datagram is dropped if it has not been sent within that time.
+ * Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If expires_ms is not 0, the
+ * datagram is dropped unless it is sent within that many milliseconds.
  */
 ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          const void *data,
@@ -783,8 +786,8 @@ ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Queues several datagrams, and returns the number queued. Waits only for the first: if a later datagram
- * does not fit into the queue, the call ends there.
+ * Queues several datagrams, and returns the number queued. Waits only for room for the first datagram. If a
+ * later datagram does not fit into the queue, the call returns without queueing it.
  */
 int dccp_sendmmsg(struct dccp_conn *conn,
                   const struct dccp_msg *datagrams,
@@ -839,9 +842,9 @@ int dccp_set_priority(struct dccp_conn *conn,
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);
 
 /**
- * Sends at this rate, in bits per second, for a while, using padding when there is no other data, so that
- * dccp_stats.allowed shows the capacity of the path before the program sends more. The padding is subject to
- * congestion control. A new probe replaces a running one.
+ * Sends at this rate, in bits per second, for duration_ms, with padding when there is no other data. In this
+ * way, dccp_stats.allowed shows the capacity of the path before the program sends more. The padding is
+ * subject to congestion control. A new probe replaces a running one.
  */
 int dccp_probe(struct dccp_conn *conn,
                uint64_t rate,
@@ -874,8 +877,8 @@ int dccp_end(const struct dccp_conn *conn);
 /**
  * Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options
  * about sockets, paths and queues have no effect here. With a private key, everything is encrypted, and each
- * connection goes to the first of the peers. Times must then count from 1970; otherwise, peers would reject
- * the handshakes of a restarted endpoint as old.
+ * connection goes to the first peer in the options. Times must then count from 1970; otherwise, peers would
+ * reject the handshakes of a restarted endpoint as old.
  */
 int dccp_endpoint_new(const uint8_t *seed,
                       const struct dccp_options *options,

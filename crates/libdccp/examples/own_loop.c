@@ -1,4 +1,5 @@
-/* An echo with its own event loop, socket and clock: own_loop listen PORT | own_loop connect IPV4 PORT TEXT */
+/* An echo server and client that run their own event loop, socket and clock:
+ * own_loop listen PORT | own_loop connect IPV4 PORT TEXT */
 #include <arpa/inet.h>
 #include <dccp.h>
 #include <errno.h>

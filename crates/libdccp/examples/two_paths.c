@@ -1,5 +1,5 @@
-/* A client over two lines: two_paths example.org:6511 eth0 wwan0, or addresses of this host instead of interfaces.
- * Sends 100 datagrams to an echo server, prints what happens to the paths, and what each of them carried. */
+/* A client over two Internet connections: two_paths example.org:6511 eth0 wwan0 (or two addresses of this host).
+ * Sends 100 datagrams to an echo server. Prints when each path is up, and how many packets each path carried. */
 #include <arpa/inet.h>
 #include <dccp.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ static struct dccp_path line(const char *name)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: two_paths ADDRESS:PORT LINE LINE\n");
+        fprintf(stderr, "usage: two_paths ADDRESS:PORT INTERFACE-OR-LOCAL-ADDRESS INTERFACE-OR-LOCAL-ADDRESS\n");
         return 2;
     }
     struct dccp_path paths[] = {line(argv[2]), line(argv[3])};
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 
     check(dccp_connect(argv[1], &options, &conn), argv[1]);
     if (!dccp_is_multipath(conn)) {
-        fprintf(stderr, "the server has one path only\n");
+        fprintf(stderr, "the server does not support several paths\n");
         return 1;
     }
     while (up < 2) {

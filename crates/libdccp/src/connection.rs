@@ -50,7 +50,8 @@ pub const DCCP_STREAM: c_int = 16;
 pub(crate) static CONNECTIONS: Table<Connection> = Table::new();
 static CONNECTORS: Table<(Connector, bool)> = Table::new();
 
-/// Returns the connection that belongs to a handle, unless it belongs to the parent of a forked process.
+/// Returns the connection of a handle. Fails if the connection was opened before a fork, and this is the
+/// child.
 pub(crate) fn connection(conn: *const dccp_conn) -> Outcome<Arc<Connection>> {
     let connection = CONNECTIONS.get(conn)?;
     if connection.is_forked() { Err(SendError::Forked.into()) } else { Ok(connection) }
@@ -126,8 +127,8 @@ pub unsafe extern "C" fn dccp_connect(
     })
 }
 
-/// State of a connection opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS until then, or the error.
-/// The descriptor becomes readable when the state changes.
+/// State of a connection opened with DCCP_NONBLOCK: -EINPROGRESS until the peer answers, then 0 if the
+/// connection is open, or the error. The descriptor becomes readable when the state changes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.opened(Duration::ZERO) {
@@ -136,8 +137,8 @@ pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     })
 }
 
-/// Creates a connector, for programs with many connections: each dccp_connect() starts a thread, whereas all
-/// connections of a connector share one. options may be NULL.
+/// Creates a connector, for programs with many connections. All connections of a connector share one thread,
+/// whereas each dccp_connect() starts a thread of its own. options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_new(
     options: *const dccp_options,
@@ -197,8 +198,8 @@ pub unsafe extern "C" fn dccp_send(
     unsafe { dccp_send_with(conn, data, len, timeout_ms, 0, 0) }
 }
 
-/// Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not
-/// 0, the datagram is dropped if it has not been sent within that time.
+/// Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If expires_ms is not 0, the
+/// datagram is dropped unless it is sent within that many milliseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send_with(
     conn: *mut dccp_conn,
@@ -257,8 +258,8 @@ fn recv(conn: *const dccp_conn, into: &mut [u8], timeout_ms: c_int) -> Outcome<u
     }
 }
 
-/// Queues several datagrams, and returns the number queued. Waits only for the first: if a later datagram
-/// does not fit into the queue, the call ends there.
+/// Queues several datagrams, and returns the number queued. Waits only for room for the first datagram. If a
+/// later datagram does not fit into the queue, the call returns without queueing it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_sendmmsg(
     conn: *mut dccp_conn,
@@ -400,9 +401,9 @@ pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     })
 }
 
-/// Sends at this rate, in bits per second, for a while, using padding when there is no other data, so that
-/// dccp_stats.allowed shows the capacity of the path before the program sends more. The padding is subject to
-/// congestion control. A new probe replaces a running one.
+/// Sends at this rate, in bits per second, for duration_ms, with padding when there is no other data. In this
+/// way, dccp_stats.allowed shows the capacity of the path before the program sends more. The padding is
+/// subject to congestion control. A new probe replaces a running one.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uint) -> c_int {
     answer(|| {

@@ -1,5 +1,5 @@
-//! Tables of handles. A handle is a number in the guise of a pointer. Each kind of handle has its own pointer
-//! type, so that the C compiler can tell the kinds apart. A number is never used twice.
+//! Tables of handles. A handle is a number that C programs see as a pointer. Each kind of handle has its own
+//! pointer type, so that the C compiler can tell the kinds apart. A number is never used twice.
 
 use crate::errno::{Outcome, failure, invalid};
 use rustix::io::Errno;

@@ -27,8 +27,8 @@ pub const DCCP_EVENT_SIZE: u32 = 4;
 pub const DCCP_EVENT_CLOSED: u32 = 5;
 /// The rate that congestion control allows has changed by the percentage set in dccp_options.tell_rate.
 pub const DCCP_EVENT_RATE: u32 = 6;
-/// The path uses another path's interface instead of the interface that has its address, so both paths use
-/// the same Internet connection.
+/// The packets of a path leave through the interface of another path, not through the interface that has
+/// their source address. Both paths therefore use the same Internet connection.
 pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
 /// A session of a dccp_endpoint has opened. For connections see dccp_connected().
 pub const DCCP_EVENT_OPENED: u32 = 8;
@@ -83,8 +83,8 @@ pub struct dccp_stats {
     pub received_bytes: u64,
     /// Datagrams that arrived but were dropped because the application did not fetch them.
     pub unread: u64,
-    /// Measured rate of all paths together, in bits per second; 0 while app_limited is 1, because the rate is
-    /// then unknown.
+    /// Measured rate of all paths together, in bits per second. It is 0 while app_limited is 1, because the
+    /// capacity of the paths is then unknown.
     pub rate: u64,
     /// Rate that congestion control currently allows, in bits per second.
     pub allowed: u64,

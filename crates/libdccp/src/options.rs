@@ -16,7 +16,8 @@ pub const DCCP_MULTIPATH: u32 = 1;
 pub const DCCP_NONBLOCK: u32 = 2;
 /// In dccp_options.flags: native DCCP, IP protocol 33, instead of DCCP in UDP. Needs CAP_NET_RAW.
 pub const DCCP_RAW: u32 = 4;
-/// In dccp_options.flags: receive data in the peer's first packet.
+/// In dccp_options.flags: accept data in the peer's first packet (see early_data). Otherwise, such data is
+/// dropped.
 pub const DCCP_TAKE_EARLY_DATA: u32 = 8;
 /// In dccp_options.flags: use short sequence numbers (RFC 4340 section 7.6.2).
 pub const DCCP_SHORT_NUMBERS: u32 = 16;
@@ -119,7 +120,8 @@ pub struct dccp_options {
     pub receive_memory: usize,
     /// Maximum number of connections of a listener. Default: 16384.
     pub max_connections: u32,
-    /// Maximum number of connections from one source. Default: a quarter of all.
+    /// Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. Default: a
+    /// quarter of max_connections, but at least 16.
     pub max_connections_per_source: u32,
     /// Largest IP packet, bytes, 576 to 65535. Default: 1500.
     pub mtu: u32,
@@ -136,7 +138,8 @@ pub struct dccp_options {
     pub peers: *const dccp_peer,
     /// Number of peers.
     pub peer_count: usize,
-    /// Data for the first packet, at most 512 bytes. An attacker who sees the packet can replay it.
+    /// Data to send in this end's first packet, at most 512 bytes. An attacker who sees the packet can replay
+    /// it.
     pub early_data: *const c_void,
     /// Length of early_data.
     pub early_data_len: usize,
@@ -150,7 +153,7 @@ pub struct dccp_options {
     pub dccp_port: u16,
     /// Checksum coverage of data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
     pub coverage: u8,
-    /// Minimum checksum coverage of accepted data.
+    /// Minimum checksum coverage of accepted data, 0 to 15 (RFC 4340 section 9.2.1).
     pub min_coverage: u8,
     /// DSCP in IP headers, 0 to 63. Default: 0.
     pub dscp: u32,
@@ -183,7 +186,7 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str, what: &str) -
     text.parse().map_err(|e| invalid(format!("{what} `{text}`: {e}")))
 }
 
-/// Applies a number with `method`. Zero keeps the default.
+/// Sets an option to `number`, using `method`. Zero keeps the default.
 fn set<N: Into<u64> + Copy>(
     number: N,
     options: Options,

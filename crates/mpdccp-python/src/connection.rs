@@ -165,7 +165,8 @@ impl Connection {
         self.0.close();
     }
 
-    /// For a connection from `Connector.start`: True once it is open, None while that is not known yet.
+    /// For a connection from `Connector.start`: None until the peer answers, then True. Raises an error if
+    /// the connection failed.
     #[pyo3(signature = (timeout=Some(0.0)), text_signature = "($self, timeout=0.0)")]
     fn opened(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<bool>> {
         match wait(py, timeout, |slice| self.0.opened(slice))? {
@@ -186,8 +187,9 @@ impl Connection {
         waited(py, timeout, |slice| self.0.accept_stream(Some(slice))).map(Stream)
     }
 
-    /// Whether recv, send and next_event would return without waiting, whether the connection has ended, and
-    /// whether a stream is waiting to be accepted. After this call, the descriptor reports the next change.
+    /// Returns five values. The first three say whether recv, send and next_event would return without
+    /// waiting. The fourth says whether the connection has ended, and the fifth whether a stream is waiting
+    /// to be accepted. After this call, the descriptor reports the next change.
     fn ready(&self) -> (bool, bool, bool, bool, bool) {
         let ready = self.0.ready();
         (ready.readable, ready.writable, ready.event, ready.closed, ready.stream)
@@ -203,8 +205,8 @@ impl Connection {
         py.detach(|| self.0.stats()).into()
     }
 
-    /// Sends `rate` bits per second for a while, with padding if there is no data. Afterwards
-    /// `stats().allowed` shows the capacity of the path.
+    /// Sends `rate` bits per second for `duration` seconds, with padding if there is no data. In this way,
+    /// `stats().allowed` shows the capacity of the path before the program sends more.
     fn probe(&self, rate: u64, duration: f64) -> PyResult<()> {
         let duration = Duration::try_from_secs_f64(duration);
         let duration = duration.map_err(|e| PyValueError::new_err(format!("duration: {e}")))?;
@@ -326,8 +328,8 @@ impl Connector {
         dccp_sockets::Connector::new(options(kwargs)?).map(Connector).map_err(connect)
     }
 
-    /// Connects to the first of a name's addresses that answers. With keys, connects to the peer with this
-    /// public key, or else to the first peer in the options.
+    /// Connects to the first of a name's addresses that answers. With encryption, `peer_key` is the public
+    /// key of the peer; the default is the first peer in the options.
     #[pyo3(signature = (address, peer_key=None))]
     fn connect(&self, py: Python<'_>, address: Address, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;
@@ -342,8 +344,8 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first packet to a numeric address, and returns at once. The descriptor becomes readable once
-    /// `opened` has an answer.
+    /// Sends the first packet to a numeric address, and returns the connection at once. Its descriptor
+    /// becomes readable once `opened` has a result.
     #[pyo3(signature = (host, port, peer_key=None))]
     fn start(&self, host: &str, port: u16, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;

@@ -78,7 +78,7 @@ impl Listener {
         this
     }
 
-    /// The iteration ends when the listener is closed.
+    /// Returns the next connection. The iteration ends when the listener is closed.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Connection>> {
         match self.accept(py, None) {
             Err(e) if e.is_instance_of::<PyConnectionAbortedError>(py) => Ok(None),

@@ -92,15 +92,15 @@ pub(crate) struct PathStats {
     peer: (String, u16),
     /// "connecting", "up", "suspect" (silent, or its link is down), "down" or "standby".
     state: &'static str,
-    /// CCIDs for sent and for received data, once negotiated.
+    /// CCIDs as a pair, for sent data and for received data; None until they are negotiated.
     ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time, seconds.
     rtt: Option<f64>,
     /// Congestion window, bytes.
     window: u64,
-    /// Size of the largest IP packet that the path carries, bytes, as far as known.
+    /// Largest IP packet that the path is known to carry, bytes.
     path_mtu: u16,
-    /// Measured rate, bit/s; None while the program is what limits sending on this path.
+    /// Measured rate, bit/s; None while the program sends less on this path than congestion control allows.
     rate: Option<u64>,
     /// Rate that congestion control allows on this path now, bit/s.
     allowed: u64,
@@ -136,7 +136,8 @@ impl From<dccp_sockets::PathStats> for PathStats {
 }
 
 /// An event of a connection. `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
-/// (packets use the interface of `other` rather than the one that has their address) or "closed".
+/// (packets leave through the interface of the path `other`, not through the one that has their source
+/// address) or "closed".
 #[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
@@ -150,7 +151,7 @@ pub(crate) struct Event {
     reason: Option<&'static str>,
     /// For "rate" (option `tell_rate`): the rate that congestion control currently allows, bit/s.
     rate: Option<u64>,
-    /// For "path_strays": the path whose interface the packets use.
+    /// For "path_strays": the number of the path whose interface the packets use.
     other: Option<u32>,
 }
 

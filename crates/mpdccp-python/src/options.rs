@@ -98,7 +98,7 @@ pub(crate) fn public_key(text: &str) -> PyResult<PublicKey> {
     parse(text, "public key")
 }
 
-/// Parses a preshared key. Without a text, returns the key that stands for no preshared key.
+/// Parses a preshared key. `None` gives the key that means "no preshared key".
 pub(crate) fn preshared_key(text: Option<&str>) -> PyResult<PresharedKey> {
     text.map_or_else(|| Ok(PresharedKey::default()), |text| secret(text, "preshared key"))
 }
@@ -159,8 +159,8 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     Ok(options)
 }
 
-/// Adds the name of the option to an error about its value. An error because the value is out of range for
-/// its type becomes a `ValueError`.
+/// Adds the name of the option to an error about its value. If the value is out of range for its type, the
+/// error becomes a `ValueError`.
 fn of_option(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     let py = value.py();
     let text = format!("option {name}: {}", error.value(py));

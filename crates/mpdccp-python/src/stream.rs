@@ -21,7 +21,7 @@ pub(crate) fn waited<T: Send>(
     result(py, timeout, call)?.map_err(stream)
 }
 
-/// Like [`waited`], but leaves it to the caller to convert the error of the stream.
+/// Like [`waited`], but returns the error of the stream, which the caller converts.
 fn result<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -88,7 +88,7 @@ impl Stream {
         self.0.close();
     }
 
-    /// Whether a read would return at once, and whether a write would.
+    /// Returns two values: whether a read would return at once, and whether a write would.
     fn ready(&self) -> (bool, bool) {
         self.0.ready()
     }

@@ -1,4 +1,4 @@
-//! Calls that wait. Meanwhile other Python threads run, and Ctrl-C interrupts the call.
+//! Runs calls that wait. While a call waits, other Python threads run, and Ctrl-C interrupts the call.
 
 use crate::error;
 use pyo3::exceptions::PyValueError;

@@ -1,4 +1,4 @@
-"""Compares the docstrings of the native module's stub with those of the installed module: stub_docs.py STUB.
+"""Compares the docstrings of the stub file STUB with those of the installed native module: stub_docs.py STUB.
 
 With UPDATE=1 in the environment, writes them into the stub instead.
 """

@@ -125,7 +125,7 @@ class Blocking(unittest.TestCase):
 
         with mpdccp.Listener("127.0.0.1:0", mtu_probing=False) as listener:
             with relay(listener.address) as (address, dropped), mpdccp.connect(address, mtu_probing=False) as here:
-                # A client probes once it knows that the connection is open.
+                # A client probes the MTU only after it knows that the connection is open.
                 here.send(b"data")
                 there = listener.accept(PATIENT)
                 there.send(there.recv(PATIENT))
@@ -178,7 +178,8 @@ class Blocking(unittest.TestCase):
         thread.join()
         with self.assertRaises(BlockingIOError):
             here.accept_stream(0)
-        # Keep the other end open: otherwise its close would arrive first.
+        # Keep the other end in a variable. Otherwise it would be closed, and the error would be that of the
+        # close.
         plain = pair()
         with self.assertRaises(OSError) as none:
             plain[1].open_stream()
@@ -270,7 +271,7 @@ class Blocking(unittest.TestCase):
             with self.subTest(options), self.assertRaises(error) as raised:
                 mpdccp.connect("127.0.0.1:9", **options)
             self.assertNotIn("secret", str(raised.exception))
-            # Errors of a combination of options, and of the system, name no option.
+            # These errors come from a combination of options or from the system, so they name no option.
             if options not in ({"ccid": 99}, {"service": "echo"}, {"paths": ["nosuchdevice"]}):
                 self.assertIn(f"option {next(iter(options))}: ", str(raised.exception))
         with self.assertRaisesRegex(ValueError, "CCID, expected one of: 2, 3, "):
@@ -308,7 +309,7 @@ class Blocking(unittest.TestCase):
         self.assertEqual(got, [b""])
 
     def test_ctrl_c_ends_a_call_that_waits(self):
-        # Shells start commands in the background with SIGINT ignored.
+        # A shell starts background commands with SIGINT ignored, so the program sets the handler itself.
         program = (
             "import mpdccp, signal\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -478,7 +479,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
             except TimeoutError:
                 pass
         await sending
-        # The datagram arrives in the same turn of the loop as the cancellation.
+        # Let the datagram arrive in the same turn of the loop as the cancellation.
         receiving = asyncio.create_task(connection.recv())
         await asyncio.sleep(0)
         there.native.send(b"last")
@@ -496,7 +497,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         """Waits until all descriptors since `before` are closed."""
         for _ in range(PATIENT * 100):
             left = [fd for fd in os.listdir("/proc/self/fd") if fd not in before]
-            if len(left) <= 1:  # the directory's own
+            if len(left) <= 1:  # the descriptor of the directory itself
                 return
             await asyncio.sleep(0.01)
         self.fail(f"{what} left {len(left) - 1} descriptors")
@@ -538,13 +539,14 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
                 await stream.write(b"data")
                 asyncio.current_task().cancel()
 
-        # The loop's thread that resolves names stays.
+        # The first connection starts the loop's thread for name lookups, which keeps running, so connect once
+        # before counting descriptors.
         await connected()
         accepted.pop().close()
         gc.collect()
         await asyncio.sleep(0.1)
         before = os.listdir("/proc/self/fd")
-        # Reference counts must suffice.
+        # Reference counting alone must free everything, so turn off the search for cycles.
         gc.disable()
         self.addCleanup(gc.enable)
         for what in (timed_out, refused, dropped):

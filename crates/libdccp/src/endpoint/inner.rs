@@ -90,7 +90,8 @@ impl Loop {
         self.seal(now);
     }
 
-    /// Notes that a path of a session uses this socket, which may be a channel.
+    /// With encryption, remembers that a session uses this channel, so that the channel can be closed with
+    /// the session.
     pub(super) fn note(&mut self, session: SessionId, socket: u32) {
         if self.routes.is_some() {
             self.opened.entry(session).or_default().push(socket);
@@ -117,7 +118,7 @@ pub(super) fn with<T>(
     act(&mut inner)
 }
 
-/// The stream of the random number generator reserved for the channels.
+/// The number of the ChaCha20 stream from which the channels take their random numbers.
 const SEEDS: u64 = u64::MAX;
 
 /// Creates the channels if the options have a key. The channels need times that count from 1970.
@@ -129,8 +130,8 @@ pub(super) fn channels(options: &Options, seed: [u8; 32]) -> Option<ChannelRoute
     options.channels(true, Duration::ZERO, own).map(ChannelRoutes::new)
 }
 
-/// Returns the position of a packet in its datagram, and the length of the datagram. Both depend on whether
-/// the socket is a channel.
+/// Returns the position in its datagram of a packet with `len` bytes, and the length of the datagram. If the
+/// socket is a channel, the datagram also has the overhead of encryption.
 pub(super) fn record(socket: u32, len: usize) -> (usize, usize) {
     if is_channel(socket) { (HEADER, len + dccp_secure::OVERHEAD) } else { (0, len) }
 }

@@ -44,8 +44,8 @@ unsafe impl Structure for dccp_packet {
 
 /// Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options
 /// about sockets, paths and queues have no effect here. With a private key, everything is encrypted, and each
-/// connection goes to the first of the peers. Times must then count from 1970; otherwise, peers would reject
-/// the handshakes of a restarted endpoint as old.
+/// connection goes to the first peer in the options. Times must then count from 1970; otherwise, peers would
+/// reject the handshakes of a restarted endpoint as old.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_new(
     seed: *const u8,

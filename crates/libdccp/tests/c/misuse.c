@@ -216,8 +216,8 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     EXPECT(status, 0);
 }
 
-/* Every function that takes a handle. The caller waits without limit where it can, so a call that does not check
- * blocks. */
+/* Calls every function that takes a handle with wrong handles. Timeouts are unlimited, so a function that does not
+ * check its handle blocks. */
 static void wrong_handles(struct dccp_conn *conn)
 {
     struct dccp_path to_add = {.size = sizeof to_add, .local = "127.0.0.1"};
@@ -303,7 +303,7 @@ static void wrong_handles(struct dccp_conn *conn)
     REFUSED(dccp_endpoint, conn, dccp_endpoint_stream_reset(h, 1, 1, 1, 7));
 }
 
-/* Every function that takes a structure, with structures that are too small, and null. */
+/* Calls every function that takes a structure with a structure that is too small, and with a null pointer. */
 static void wrong_sizes(struct dccp_conn *conn)
 {
     struct dccp_peer peer = {.size = sizeof peer - 1, .public_key = public_keys[0]};
@@ -344,7 +344,7 @@ static void wrong_sizes(struct dccp_conn *conn)
     EXPECT(dccp_endpoint_free(endpoint), 0);
 }
 
-/* Calls in a state that does not allow them. */
+/* Makes calls that the state of the connection does not allow. */
 static void wrong_states(struct dccp_conn *conn)
 {
     struct dccp_path path = {.size = sizeof path, .local = "127.0.0.1"};
@@ -500,7 +500,8 @@ static void streams(void)
     EXPECT(dccp_listener_close(with_streams), 0);
 }
 
-/* One step of a lossless link between two endpoints whose clocks show 2026. The client's events go to `seen`. */
+/* Runs one step (5 ms) of a lossless link between two endpoints whose clocks show 2026. The client's events go to
+ * `seen`. */
 static void turn(struct dccp_endpoint **ends, const struct dccp_address *at, uint64_t *now, char *bytes, size_t room)
 {
     struct dccp_packet packet = {.size = sizeof packet, .data = bytes, .len = room};
@@ -520,7 +521,7 @@ static void turn(struct dccp_endpoint **ends, const struct dccp_address *at, uin
     *now += 5000000;
 }
 
-/* Keys and streams of endpoints, in virtual time. */
+/* Tests keys and streams of endpoints, in virtual time. */
 static void sealed_endpoints(void)
 {
     struct dccp_peer peer = {.size = sizeof peer, .public_key = public_keys[1]};
@@ -598,7 +599,7 @@ static void sealed_endpoints(void)
         EXPECT(dccp_endpoint_free(ends[n]), 0);
 }
 
-/* Two endpoints over a lossless link in virtual time, and errors for their misuse. */
+/* Tests two endpoints over a lossless link in virtual time, and the errors of wrong calls. */
 static void endpoints(void)
 {
     struct dccp_options options = {.size = sizeof options};

@@ -86,15 +86,15 @@ class PathStats:
     state: Literal["connecting", "up", "suspect", "down", "standby"]
     """"connecting", "up", "suspect" (silent, or its link is down), "down" or "standby"."""
     ccids: tuple[int, int] | None
-    """CCIDs for sent and for received data, once negotiated."""
+    """CCIDs as a pair, for sent data and for received data; None until they are negotiated."""
     rtt: float | None
     """Smoothed round-trip time, seconds."""
     window: int
     """Congestion window, bytes."""
     path_mtu: int
-    """Size of the largest IP packet that the path carries, bytes, as far as known."""
+    """Largest IP packet that the path is known to carry, bytes."""
     rate: int | None
-    """Measured rate, bit/s; None while the program is what limits sending on this path."""
+    """Measured rate, bit/s; None while the program sends less on this path than congestion control allows."""
     allowed: int
     """Rate that congestion control allows on this path now, bit/s."""
     sent: int
@@ -105,7 +105,8 @@ class PathStats:
 @final
 class Event:
     """An event of a connection. `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
-    (packets use the interface of `other` rather than the one that has their address) or "closed"."""
+    (packets leave through the interface of the path `other`, not through the one that has their source
+    address) or "closed"."""
     kind: Literal["path_up", "path_suspect", "path_down", "size", "rate", "path_strays", "closed", "other"]
     """One of the kinds above, or "other" for a kind introduced in a later version."""
     path: int | None
@@ -117,7 +118,7 @@ class Event:
     rate: int | None
     """For "rate" (option `tell_rate`): the rate that congestion control currently allows, bit/s."""
     other: int | None
-    """For "path_strays": the path whose interface the packets use."""
+    """For "path_strays": the number of the path whose interface the packets use."""
 
 @final
 class Connection:
@@ -150,21 +151,23 @@ class Connection:
     def abort(self, why: str | None = None) -> None:
         """Ends the connection immediately. The peer receives the text."""
     def opened(self, timeout: float | None = 0.0) -> bool | None:
-        """For a connection from `Connector.start`: True once it is open, None while that is not known yet."""
+        """For a connection from `Connector.start`: None until the peer answers, then True. Raises an error if
+        the connection failed."""
     def open_stream(self) -> Stream:
         """Opens a reliable stream to the peer. Both ends need the option `streams`."""
     def accept_stream(self, timeout: float | None = None) -> Stream:
         """Waits for the peer to open a stream."""
     def ready(self) -> tuple[bool, bool, bool, bool, bool]:
-        """Whether recv, send and next_event would return without waiting, whether the connection has ended, and
-        whether a stream is waiting to be accepted. After this call, the descriptor reports the next change."""
+        """Returns five values. The first three say whether recv, send and next_event would return without
+        waiting. The fourth says whether the connection has ended, and the fifth whether a stream is waiting
+        to be accepted. After this call, the descriptor reports the next change."""
     def fileno(self) -> int:
         """A descriptor for selectors, for read events only. It belongs to the connection."""
     def stats(self) -> Stats:
         """Counters and state of the connection."""
     def probe(self, rate: int, duration: float) -> None:
-        """Sends `rate` bits per second for a while, with padding if there is no data. Afterwards
-        `stats().allowed` shows the capacity of the path."""
+        """Sends `rate` bits per second for `duration` seconds, with padding if there is no data. In this way,
+        `stats().allowed` shows the capacity of the path before the program sends more."""
     def add_path(self, path: Path | str) -> int:
         """Adds a path to a client's multipath session, and returns the path's number."""
     def remove_path(self, path: int) -> None:
@@ -222,7 +225,7 @@ class Stream:
     def close(self) -> None:
         """Stops reading. Data already written still reaches the peer."""
     def ready(self) -> tuple[bool, bool]:
-        """Whether a read would return at once, and whether a write would."""
+        """Returns two values: whether a read would return at once, and whether a write would."""
     def fileno(self) -> int:
         """A descriptor for selectors, for read events only. It belongs to the stream."""
     def __enter__(self) -> Self: ...
@@ -235,11 +238,11 @@ class Connector:
     """Opens connections that share one thread. Connections to the same peer also share one socket."""
     def __new__(cls, **kwargs: Unpack[Options]) -> Self: ...
     def connect(self, address: Address, peer_key: str | None = None) -> Connection:
-        """Connects to the first of a name's addresses that answers. With keys, connects to the peer with this
-        public key, or else to the first peer in the options."""
+        """Connects to the first of a name's addresses that answers. With encryption, `peer_key` is the public
+        key of the peer; the default is the first peer in the options."""
     def start(self, host: str, port: int, peer_key: str | None = None) -> Connection:
-        """Sends the first packet to a numeric address, and returns at once. The descriptor becomes readable once
-        `opened` has an answer."""
+        """Sends the first packet to a numeric address, and returns the connection at once. Its descriptor
+        becomes readable once `opened` has a result."""
 
 @final
 class Listener:

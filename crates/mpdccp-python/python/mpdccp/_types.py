@@ -51,19 +51,19 @@ class Options(TypedDict, total=False):
     queue: int
     """Maximum number of datagrams that wait to be sent; 16 by default."""
     queue_time: float
-    """Longest time that a datagram waits to be sent. After it, the datagram is dropped."""
+    """Longest time that a datagram may wait to be sent before it is dropped; no limit by default."""
     send_policy: Literal["wait", "drop_oldest", "drop_newest", "priority"]
-    """Behaviour of a full send queue: the sender waits (the default), or a datagram is dropped."""
+    """What happens when the send queue is full: the sender waits (the default), or a datagram is dropped."""
     receive_queue: int
     """Maximum number of received datagrams that wait for the application; 4096 by default."""
     receive_memory: int
-    """Memory for received datagrams of all connections of a thread, bytes; 256 MiB by default."""
+    """Memory for received datagrams of all connections of a listener or connector, bytes; 256 MiB by default."""
     backlog: int
     """Maximum number of connections that wait to be accepted; 128 by default."""
     max_connections: int
     """Maximum number of connections of a listener; 16384 by default."""
     max_connections_per_source: int
-    """Maximum number of connections from one address; by default a quarter of `max_connections`."""
+    """Maximum number of connections from one IPv4 address or IPv6 /64; by default a quarter of `max_connections`."""
     mtu: int
     """Largest IP packet, bytes; 1500 by default."""
     mtu_probing: bool
@@ -79,7 +79,7 @@ class Options(TypedDict, total=False):
     take_early_data: bool
     """Whether a listener accepts early data."""
     source_ports: tuple[int, int]
-    """UDP and DCCP port from which a client sends; 0 for any."""
+    """UDP port and DCCP port from which a client sends, as a pair; 0 for any."""
     dccp_port: int
     """DCCP port of a listener inside UDP; 5001 by default."""
     qlog: str | PathLike[str]

@@ -5,9 +5,9 @@
         async for datagram in connection:
             ...
 
-Each event loop watches one descriptor for all its connections. The loop does not wake for each datagram, only when
-a connection for which a task waits becomes ready. Calls can be cancelled at any time without loss. A connection
-that no variable or task refers to any more is closed in the background.
+Each event loop watches one descriptor for all its connections. The loop wakes only when a connection for which a
+task waits becomes ready, not for each datagram. Calls can be cancelled at any time without loss. A connection that
+no variable or task refers to any more is closed in the background.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class _Hub:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
         self._epoll = select.epoll()
-        # Sockets that the program dropped disappear from here.
+        # The references are weak, so a socket that the program no longer uses disappears from here.
         self._sockets: weakref.WeakValueDictionary[int, _Waiting] = weakref.WeakValueDictionary()
-        # asyncio refers to tasks only weakly. This set keeps sockets that have waiting tasks, and thereby the tasks.
+        # asyncio has only weak references to tasks. This set keeps sockets with waiting tasks, and thereby the
+        # tasks, alive.
         self._awaited: set[_Waiting] = set()
 
     @classmethod
@@ -109,10 +110,11 @@ class _Waiting:
         waiters.clear()
 
     async def _until(self, what: int) -> None:
-        # This call reports what is ready now; later changes trigger an edge.
+        # _look() reports what is ready now. Later changes trigger an edge of the descriptor.
         if what != _CHANGE and self._look()[what]:
             return
-        # After close(), another task may still wait for the end.
+        # close() has removed the descriptor from the hub, but another task may still wait for the end of the
+        # connection.
         self._hub.add(self._fd, self)
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[what].append(waiter)
@@ -126,7 +128,8 @@ class _Waiting:
                 self._hub._awaited.discard(self)
 
     async def _retry(self, what: int, call: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        """Repeats a native call that does not wait, until it does not raise BlockingIOError."""
+        """Repeats a native call with timeout 0 until it no longer raises BlockingIOError, and waits between
+        the attempts."""
         while True:
             try:
                 return call(*args, **kwargs, timeout=0)
