@@ -1,4 +1,4 @@
-"""Finds the places where rules are implemented, which `mutate` switches off."""
+"""Finds the places, which are the pieces of code that implement RFC rules and that `mutate` turns off."""
 import functools
 import hashlib
 import re
@@ -53,7 +53,7 @@ def places():
                     found.append(place(crate, path, lines, at, end, cited[1], cited[2].rstrip(".")))
             found += [place(crate, path, lines, *where) for where in named(path, lines)]
     # If instead.toml has an entry for a place inside another place, the entry also applies to the outer
-    # place. So leave out the inner place.
+    # place. Leave out the inner place in this case.
     return [one for one in found if not (entries(one) and any(is_within(one, other) for other in found))]
 
 
@@ -67,7 +67,8 @@ def anchor(one):
 
 
 def named(path, lines):
-    """The places that instead.toml names by section or row, as (first line, end, RFC, section, row)."""
+    """The places of a file that instead.toml names by section or row, as (first line, end, RFC, section,
+    row)."""
     text = "\n".join(lines)
     for one in INSTEAD:
         if not {"section", "row"} & set(one) or not str(path).endswith("/" + one["file"]) or anchor(one) not in text:
@@ -94,7 +95,8 @@ def row_named(name):
 
 
 def stands_for(place):
-    """Names of the rows that this place of another rule also covers."""
+    """Names of the rows that this place also covers according to instead.toml, although it is a place of
+    another rule."""
     return [one["row"] for one in STANDS if "from" in one and ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
 
 
@@ -156,7 +158,7 @@ def stale():
     for one in REDUNDANT:
         if not any(redundant(place) == one["why"] for place in everything):
             yield f"instead.toml: {one['file']}: `{one['from']}` matches no place"
-    # If two places overlap, one of them would never be switched off.
+    # If two places overlap, `mutate` would never turn off one of them.
     ends = {}
     for place in sorted(everything, key=lambda place: (place["file"], place["line"])):
         before = ends.get(place["file"])

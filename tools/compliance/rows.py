@@ -1,4 +1,4 @@
-"""Reads the rows of the compliance tables: rule, code places, tests. The head of a table names the columns. If there is no column for the
+"""Reads the rows of the compliance tables: rule, code, tests. The head of a table names the columns. If a table has no column for the
 section, the heading above the table has the section in brackets."""
 import re
 from pathlib import Path
@@ -11,9 +11,9 @@ SPAN = re.compile(r"`([^`]+)`")
 class Row:
     def __init__(self, table, line, rfc, section, rule, code, test):
         self.table, self.line, self.section, self.rule, self.test = table, line, section, rule, test
-        # The pairs of RFC and section of the row. The RFC is that of the heading or of the table, unless the
-        # section names another one, such as `5596: 2.2.1` or `8.1.3 (RFC 5595, 3.3.1)`. The rule may name
-        # further sections, such as `(RFC 2104, 2)`.
+        # The pairs of RFC and section that the row names. The RFC is that of the heading or of the table,
+        # unless the section names another one, such as `5596: 2.2.1` or `8.1.3 (RFC 5595, 3.3.1)`. The rule
+        # may name further sections, such as `(RFC 2104, 2)`.
         self.places = set(re.findall(r"\(RFC (\d{4}), ([0-9.]+)\)", rule))
         for number in re.findall(r"\d+(?:\.\d+)*", section):
             if re.fullmatch(r"\d{4}", number):

@@ -29,13 +29,13 @@ def choose(alternatives, original):
 
 
 def variants(text, numbers, replacements):
-    """Versions of `text` with a switch for each number. The version that is most likely to compile comes first. `replacements` has a pair of old
-    and new code for each number. Without replacements, the switch removes the whole text."""
+    """Alternative versions of `text` with a switch for each number, those that are most likely to compile first. `replacements` has a pair of
+    old and new code for each number. Without replacements, the switch removes the whole text."""
     found = []
     if replacements:
         part = text
-        # Apply the outer replacements first. An inner replacement changes the text for which the outer one
-        # looks.
+        # Apply the longest replacements first. If a replacement lies inside another, it would change the text
+        # that the other must find.
         for number, (old, new) in sorted(zip(numbers, replacements), key=lambda pair: -len(pair[1][0])):
             part = part.replace(old, f"({choose([(number, new)], old)})", 1) if new and old in part else None
             if part is None:

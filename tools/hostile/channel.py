@@ -1,5 +1,5 @@
-"""An independent implementation for tools/hostile/run of encrypted channels (docs/channels.md), and of DCCP in channels or in plain UDP
-(docs/wire.md, RFC 4340). It is based only on these pages and shares no code with the program."""
+"""Encrypted channels (docs/channels.md), and DCCP in channels or in plain UDP (docs/wire.md, RFC 4340), for tools/hostile/run. This
+implementation is based only on these documents and shares no code with the program."""
 import copy
 import hashlib
 import hmac
@@ -94,8 +94,7 @@ class Channel:
         return message + (blake(message, self.cookie, 16) if self.cookie else bytes(16))
 
     def on_response(self, message):
-        # If a message does not belong to this handshake, it must not change the state of the handshake. So
-        # work on a copy.
+        # Work on a copy, because a message that does not belong to this handshake must not change its state.
         noise = copy.copy(self.noise)
         second, body = message[16:48], message[48:72]
         noise.mix_hash(second)
@@ -168,7 +167,7 @@ def hchacha(key, nonce):
 
 
 def cookie_reply(initiation, server, cookie):
-    """The answer of a server with this public key that requires a cookie."""
+    """The cookie message with which a server that has this public key answers an initiation."""
     nonce, mac1 = os.urandom(24), initiation[140:156]
     key = hchacha(blake(b"mpdccp cookie" + server), nonce[:16])
     sealed = ChaCha20Poly1305(key).encrypt(bytes(4) + nonce[16:], cookie, mac1)

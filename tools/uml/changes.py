@@ -3,8 +3,8 @@
 
     changes.py LINUX    the directory of the kernel's source
 
-Random numbers are repeatable: if the variable UML_SEED is set, all are derived from it. Programs read the clock without
-a system call, because each call would need two switches between processes of the host.
+Random numbers are repeatable: if the environment variable UML_SEED is set, all random numbers are derived from it.
+Programs read the clock without a system call, because each call would need two switches between processes of the host.
 """
 import pathlib
 import sys
@@ -28,10 +28,10 @@ SEEDED = """\
 	}
 	return len;
 """
-# Programs read the clock without a system call. Whenever the kernel lets a program run, it writes the time to
-# the end of the vDSO's page. The time does not advance while the program runs. Writing a new time advances
-# the time as much as a system call for the clock does. So a program that has slept until some time then sees
-# a later time.
+# Programs read the clock without a system call: whenever the kernel lets a program run, it writes the time to
+# the end of the vDSO's page, from which the program reads it. The time does not advance while the program
+# runs. Each write advances the time as much as a system call for the clock does. So a program that wakes up
+# at a given time then reads a slightly later time.
 READ_CLOCK = "__vdso_clock_gettime(clockid_t clock, struct __kernel_old_timespec *ts)\n{\n"
 CLOCK_READ = """\
 	struct __kernel_old_timespec *now;

@@ -2,10 +2,11 @@
 --
 --   tshark -X lua_script:tools/wireshark/mpdccp.lua -r capture.pcap
 --
--- Wireshark's own dissector decodes native DCCP (IP protocol 33). This script adds option 46, feature 10 and Reset Code
--- 13, which that dissector does not know, under `mpdccp`. This script decodes whole DCCP packets in UDP under
--- `dccpudp`, with the same `mpdccp` fields. It recognises them by port 6511 or by their contents. Records of the
--- encrypted tunnel are `mpdccprec`, in UDP or as protocol 33. If packets are not recognised, name the port:
+-- Wireshark's own dissector decodes native DCCP (IP protocol 33), but does not know option 46, feature 10 and Reset
+-- Code 13. This script adds these as fields of `mpdccp`. For DCCP in UDP, this script decodes whole packets as
+-- `dccpudp`, with the same `mpdccp` fields. It recognises these packets by port 6511 or by their contents. Records of
+-- the encrypted tunnel, in UDP or as IP protocol 33, are decoded as `mpdccprec`. If DCCP in UDP is not recognised, name
+-- the port:
 --
 --   tshark ... -d udp.port==7000,dccpudp
 
@@ -136,8 +137,9 @@ du.experts = { du_malformed, du_checksum }
 
 -- Multipath options --------------------------------------------------------------------------------------------------
 
--- A function for each subtype. It gets the tree of the option and the bytes after the subtype, adds these bytes to the
--- tree, and returns a text for the summary. It returns nil if the length is invalid for the subtype.
+-- The table has a function for each subtype. The function gets the tree of the option, the bytes after the subtype and
+-- their number. It adds these bytes to the tree, and returns a text for the summary, or nil if the length is invalid
+-- for the subtype.
 local values = {}
 
 -- Calls visit(type, range of the whole option, range of its data or nil) for each option in order. If a length byte is
@@ -291,7 +293,7 @@ end
 -- Feature 10 in a Change or Confirm option. Its value is a list of versions, each in the upper half of a byte.
 local function add_capable(tree, option)
     local branch = tree:add(m.capable, option(0, 1))
-    local name = "Confirm of nothing"
+    local name = "empty Confirm"
     for at = 3, option:len() - 1 do
         branch:add(m.version, option(at, 1))
         name = "version " .. option(3, 1):bitfield(0, 4)
@@ -451,7 +453,7 @@ end
 
 
 -- On other ports, a packet counts as DCCP only if it has all the properties below. Packets of other protocols rarely
--- do.
+-- have them all.
 local function looks_like_dccp(tvb)
     local packet = tvb()
     local h = layout(packet)
@@ -556,9 +558,10 @@ end)
 DissectorTable.get("udp.port"):add(DEFAULT_UDP_PORT, du)
 DissectorTable.get("udp.port"):add_for_decode_as(re)
 
--- Records can be sent as IP protocol 33, although they are not DCCP. The first byte of a record's counter tells them
--- apart, because DCCP has the packet type and X there. This byte is 0 in a record: a Request without X, but Requests
--- have X = 1. In a handshake message it is 255: not a DCCP packet type.
+-- Records can also be sent as IP protocol 33, although they are not DCCP packets. Byte 8 tells them apart: a DCCP
+-- packet has the packet type and X there, and a record the first byte of its counter. In a record, this byte is 0.
+-- In DCCP, 0 would mean a Request with X = 0, but Requests have X = 1. In a handshake message, the byte is 255,
+-- which is not a DCCP packet type.
 
 local plain = DissectorTable.get("ip.proto"):get_dissector(33)
 local p33 = Proto("mpdccpraw", "DCCP or MPDCCP record as IP protocol 33")
@@ -573,7 +576,8 @@ DissectorTable.get("ip.proto"):add(33, p33)
 
 local native = Field.new("dccp")
 
--- Adds everything that Wireshark 4.0 shows as reserved or unknown.
+-- Adds the multipath items that Wireshark 4.0 shows as reserved or unknown: option 46, feature 10 and Reset
+-- Code 13.
 local function dissect_native(packet, pinfo, root)
     local h = layout(packet)
     if not h then return end

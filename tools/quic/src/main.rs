@@ -43,8 +43,8 @@ enum Cc {
     Bbr,
 }
 
-/// Returns the certificate and key of the server. They are equal in all processes, so that the client can
-/// check the certificate without a file. A constant key is not secret, and nothing here needs secrets.
+/// Returns the certificate and key of the server. They are constant, so that the client can check the
+/// certificate without a file. A constant key is not secret, but this program needs no secrets.
 fn identity() -> Result<(CertificateDer<'static>, PrivatePkcs8KeyDer<'static>), Failure> {
     let head = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
     let der = PrivatePkcs8KeyDer::from([&head[..], &[7; 32]].concat());
@@ -53,7 +53,7 @@ fn identity() -> Result<(CertificateDer<'static>, PrivatePkcs8KeyDer<'static>), 
     Ok((certificate.der().clone(), der))
 }
 
-/// Returns quinn's defaults, except that all packets have 1,500 bytes, as in the simulator, and that flow
+/// Returns quinn's defaults with two changes: all packets have 1,500 bytes, as in the simulator, and flow
 /// control does not limit the sender.
 fn transport(cc: Cc) -> Arc<TransportConfig> {
     let factory: Arc<dyn ControllerFactory + Send + Sync> = match cc {
@@ -64,7 +64,7 @@ fn transport(cc: Cc) -> Arc<TransportConfig> {
     transport.initial_mtu(DATAGRAM).min_mtu(DATAGRAM).mtu_discovery_config(None);
     transport.stream_receive_window(WINDOW.into()).send_window(WINDOW.into());
     // The lab's links are devices without checksum offload, where the kernel refuses segmentation offload.
-    // quinn would notice this by the loss of its first packets.
+    // quinn would detect this only through the loss of its first packets.
     transport.enable_segmentation_offload(false).congestion_controller_factory(factory);
     Arc::new(transport)
 }

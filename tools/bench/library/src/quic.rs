@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    // By default, quinn finds the MTU only after some packets. If a full buffer drops packets, quinn
-    // concludes that the MTU is smaller. The datagrams would then not fit.
+    // Set the MTU, because quinn discovers it only after some packets, and assumes a smaller MTU if a full
+    // buffer drops packets. The datagrams would then not fit.
     transport.initial_mtu(1452).min_mtu(1452);
     Arc::new(transport)
 }

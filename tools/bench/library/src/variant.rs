@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The size of bulk datagrams. The server counts these, and echoes shorter datagrams. It answers [`QUESTION`]
-/// with the count.
+/// The size of bulk datagrams in bytes. The server counts bulk datagrams, and answers [`QUESTION`] with the
+/// count. It echoes shorter datagrams.
 pub(crate) const BULK: usize = 1200;
 /// The size of datagrams that the server echoes.
 pub(crate) const PING: usize = 64;
