@@ -1173,8 +1173,8 @@ int dccp_open_stream(struct dccp_conn *conn,
 int dccp_accept_stream(struct dccp_conn *conn, int timeout_ms, struct dccp_stream **stream);
 
 /**
- * Waits for bytes. Returns the number of bytes read, or 0 after the last; -ECONNRESET if the peer has reset
- * the stream, or has closed the connection before the end of the stream.
+ * Reads bytes, and waits until some are available. Returns the number of bytes read, or 0 after the last;
+ * -ECONNRESET if the peer has reset the stream, or has closed the connection before the end of the stream.
  */
 ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            void *buffer,
@@ -1182,8 +1182,8 @@ ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            int timeout_ms);
 
 /**
- * Waits for room. Returns the number of bytes accepted, at least one; -EPIPE if the peer has stopped reading
- * or this end has ended the stream.
+ * Writes bytes, and waits until there is room for some. Returns the number of bytes accepted, at least one;
+ * -EPIPE if the peer has stopped reading or this end has ended the stream.
  */
 ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             const void *data,
@@ -1216,8 +1216,8 @@ int dccp_stream_close(struct dccp_stream *stream);
 
 /**
  * A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the
- * end. Two changes also make it readable until the next call: the peer has received everything, or there is
- * room after a dccp_stream_write() found none. Do not read, write or close it.
+ * end. Two changes also make it readable until the next call for this stream: the peer has received
+ * everything, or there is room after a dccp_stream_write() found none. Do not read, write or close it.
  */
 int dccp_stream_fd(struct dccp_stream *stream);
 

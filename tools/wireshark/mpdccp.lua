@@ -290,7 +290,8 @@ values[11] = function(tree, value)
     return ""
 end
 
--- Feature 10 in a Change or Confirm option. Its value is a list of versions, each in the upper half of a byte.
+-- Adds a Change or Confirm option for feature 10 to the tree. Its value is a list of versions, each in the
+-- upper half of a byte.
 local function add_capable(tree, option)
     local branch = tree:add(m.capable, option(0, 1))
     local name = "empty Confirm"

@@ -68,8 +68,8 @@ pub unsafe extern "C" fn dccp_accept_stream(
     })
 }
 
-/// Waits for bytes. Returns the number of bytes read, or 0 after the last; -ECONNRESET if the peer has reset
-/// the stream, or has closed the connection before the end of the stream.
+/// Reads bytes, and waits until some are available. Returns the number of bytes read, or 0 after the last;
+/// -ECONNRESET if the peer has reset the stream, or has closed the connection before the end of the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_read(
     stream: *mut dccp_stream,
@@ -90,8 +90,8 @@ pub unsafe extern "C" fn dccp_stream_read(
     })
 }
 
-/// Waits for room. Returns the number of bytes accepted, at least one; -EPIPE if the peer has stopped reading
-/// or this end has ended the stream.
+/// Writes bytes, and waits until there is room for some. Returns the number of bytes accepted, at least one;
+/// -EPIPE if the peer has stopped reading or this end has ended the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_write(
     stream: *mut dccp_stream,
@@ -145,8 +145,8 @@ pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
 }
 
 /// A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the
-/// end. Two changes also make it readable until the next call: the peer has received everything, or there is
-/// room after a dccp_stream_write() found none. Do not read, write or close it.
+/// end. Two changes also make it readable until the next call for this stream: the peer has received
+/// everything, or there is room after a dccp_stream_write() found none. Do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_fd(stream: *mut dccp_stream) -> c_int {
     answer(|| Ok(STREAMS.get(stream)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
