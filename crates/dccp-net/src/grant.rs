@@ -39,8 +39,8 @@ pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()>
     Ok(())
 }
 
-/// If there is a granter, passes the socket to it, without `mark`, which the granter already knows. Otherwise
-/// calls [`grant_socket`].
+/// If [`grant_sockets_by`] was called, passes the socket to that granter, which already knows the mark, and
+/// ignores `mark`. Otherwise calls [`grant_socket`].
 ///
 /// # Errors
 /// As for [`grant_socket`].

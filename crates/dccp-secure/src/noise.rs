@@ -26,8 +26,8 @@ const ANSWER: usize = 8;
 /// Lengths of the Noise messages in bytes.
 pub(crate) const FIRST: usize = DH + (DH + TAG) + (HELLO + TAG);
 pub(crate) const SECOND: usize = DH + (ANSWER + TAG);
-/// Lengths of the whole datagrams, in bytes. Each datagram has a header, a Noise message and two codes; an
-/// initiation also has the initiator's index after the header.
+/// Lengths of the whole datagrams, in bytes. Each datagram has a header, a Noise message, mac1 and mac2 (16
+/// bytes each). An initiation also has the initiator's index (4 bytes) after the header.
 pub(crate) const INITIATION: usize = HEADER + 4 + FIRST + 32;
 pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
 

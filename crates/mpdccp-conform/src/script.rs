@@ -226,7 +226,7 @@ fn words(line: &str) -> Result<Vec<&str>, String> {
     found.extend(from.map(|from| &line[from..]));
     let comment = found.first().is_some_and(|w| w.starts_with('#'));
     if (quoted || depth != 0) && !comment {
-        Err("a quote or `<` has no closing counterpart".into())
+        Err("a quote, `<` or `>` has no counterpart".into())
     } else {
         Ok(found)
     }

@@ -104,7 +104,7 @@ pub enum Action {
     ToShard(u8, ShardMessage),
     /// Use these name servers for all names. An empty list restores the earlier name servers.
     SetDns(Vec<IpAddr>),
-    /// Run the owner's hook program.
+    /// Run the configured hook program.
     RunHook(Hook),
     /// Pass a command to the proxy's sockets.
     Tcp(mpdccp_proxy::Command),
@@ -176,7 +176,7 @@ impl TlsPath {
     }
 }
 
-/// A message to the owner's hook program.
+/// A message to the configured hook program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     /// The event.

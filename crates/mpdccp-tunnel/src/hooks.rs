@@ -1,5 +1,5 @@
-//! Runs the owner's hook when this end ends a session, and sets the name servers of this host while sessions
-//! are open.
+//! Runs the configured hook program when this end closes a session, and sets this host's name servers while a
+//! session is open.
 
 use crate::Cx;
 use crate::action::{Action, HookEvent};

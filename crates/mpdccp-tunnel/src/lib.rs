@@ -75,7 +75,7 @@ impl Cx<'_> {
         self.out.push(Action::Reply(id, answer));
     }
 
-    /// Runs the owner's hook program, if the configuration has one.
+    /// Runs the hook program, if the configuration has one.
     pub(crate) fn hook(&mut self, event: HookEvent, peer: &str, path: Option<&str>, why: &str) {
         if self.cfg.hook.is_some() {
             let hook = Hook { event, peer: peer.into(), path: path.map(Into::into), why: why.into() };

@@ -35,7 +35,7 @@ pub struct Seen {
 struct Subflow {
     id: u32,
     seen: Seen,
-    /// Amount delivered until the end of the last bin.
+    /// Amount delivered until the end of the last 100 ms bin.
     delivered: u64,
     /// Smoothed rate, bytes per second.
     rate: f64,

@@ -205,8 +205,8 @@ fn an_unused_window_is_kept_but_not_validated() {
     assert_eq!(window(&cc), 3);
 }
 
-/// RFC 5681 section 3.1 sets the threshold to half of the packets in flight. These are at most the used part of
-/// the window.
+/// RFC 5681 section 3.1 sets the threshold to half of the packets in flight, which are at most the used part
+/// of the window.
 #[test]
 fn a_timeout_halves_what_was_used() {
     let mut now = Time::from_millis(1_000);

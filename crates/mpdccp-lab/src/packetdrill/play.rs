@@ -157,7 +157,7 @@ impl Player<'_> {
         match (packet.injected, syn, ack) {
             (true, true, _) => {
                 if !packet.options.sack_ok {
-                    return Err("the model needs the peer's sackOK".into());
+                    return Err("the model needs SACK; add sackOK to the peer's SYN or SYN-ACK".into());
                 }
                 self.handshake.peer = packet.options.clone();
                 if ack {

@@ -23,7 +23,8 @@ pub(crate) const SECURITY: &str = "security";
 pub(super) const SEALED: &str = "noise";
 /// Key that says how the tunnel carries TCP.
 pub(crate) const TCP: &str = "tcp";
-/// Value of [`TCP`] for a tunnel that ends TCP connections and carries their data as streams.
+/// Value of [`TCP`] for a tunnel that terminates TCP connections at both ends and carries their data as
+/// streams.
 pub(super) const STREAMS: &str = "streams";
 /// Keys that exist only in scenarios: the longest wait for a missing packet, whichever kind of reordering
 /// buffer is used, and the queue limit in packets.

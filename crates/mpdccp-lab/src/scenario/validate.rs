@@ -337,11 +337,18 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         let bulk = matches!(f.source(), Some(SourceSpec::Bulk {}));
         let first = s.flows.first().is_some_and(|first| first.name == f.name);
         let tcp = s.variants.iter().any(|c| c.tcp.is_some());
-        let datagrams = f.kind == FlowKind::Udp && !bulk && !tcp;
-        if f.kind != FlowKind::Command
-            && (s.mode != Mode::Direct || first || !(datagrams || f.kind == FlowKind::Tcp))
-        {
-            let message = "`reverse` needs mode = \"direct\" and either kind = \"tcp\", or kind = \"udp\" with a source other than bulk; list the flow after the flow whose DCCP connection it uses";
+        let message = match f.kind {
+            FlowKind::Command => None,
+            _ if s.mode != Mode::Direct => Some("`reverse` needs mode = \"direct\""),
+            _ if first => Some("the first flow cannot have `reverse`; list another flow before it"),
+            FlowKind::Tcp => None,
+            FlowKind::Udp if !bulk && !tcp => None,
+            FlowKind::Udp => {
+                Some("`reverse` of a udp flow needs a source other than bulk, and no variant with `tcp`")
+            }
+            _ => Some("`reverse` needs kind = \"tcp\" or \"udp\""),
+        };
+        if let Some(message) = message {
             return Err(at("reverse", message.to_owned()));
         }
     }

@@ -153,9 +153,9 @@ impl Config {
         match (self.shards.0, self.role, self.security, self.encapsulation) {
             (1, ..) => Ok(()),
             (_, Role::Client, ..) => Err("shards is only for role = \"server\""),
-            (_, _, Security::None, _) => {
-                Err("shards needs keys; packets with security = \"none\" do not identify their shard")
-            }
+            (_, _, Security::None, _) => Err(
+                "shards needs security = \"noise\", because unencrypted packets do not identify their shard",
+            ),
             (.., Encapsulation::Raw) => Err(
                 "shards does not work with encapsulation = \"raw\"; the kernel cannot distribute packets without ports",
             ),

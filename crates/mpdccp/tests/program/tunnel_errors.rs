@@ -291,7 +291,8 @@ fn nobody_to_ask() {
     assert!(found["wrong"][0].as_str().unwrap().contains("no tunnel answers"), "{found}");
 }
 
-/// After a change of `interface` in its file, a running tunnel still has the socket of the old interface.
+/// A running tunnel keeps its control socket, which is named after `interface`, when `interface` changes in
+/// the tunnel's file.
 #[test]
 fn a_tunnel_whose_file_names_another_socket_is_listed() {
     let case = Case::new(CLIENT);

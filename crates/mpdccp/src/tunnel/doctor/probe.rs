@@ -161,8 +161,8 @@ impl Prober {
         self.channels.drops().get(&reason).copied().unwrap_or(0)
     }
 
-    /// Sends a probe from a socket in an IP packet of `size` bytes. The server answers after `wait` with an
-    /// IP packet of `answer` bytes. Returns the number of the probe.
+    /// Sends a probe, an IP packet of `size` bytes, from socket number `socket`. The server answers after
+    /// `wait` with an IP packet of `answer` bytes. Returns the number of the probe.
     pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
         self.ask_for(socket, size, (answer, 1), wait)
     }

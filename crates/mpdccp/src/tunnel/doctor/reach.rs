@@ -132,7 +132,7 @@ impl Evidence {
                 "server",
                 format!("{ip} reports that nothing listens on UDP port {port}"),
                 format!(
-                    "At the server, start the tunnel and check that `listen` has port {port}. If both are right, its firewall rejects the packets: allow UDP port {port}"
+                    "Check that the tunnel is running at the server, and that its `listen` has port {port}. If so, the server's firewall rejects the packets: allow UDP port {port}"
                 ),
             ),
             Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) if !self.tcp && !self.ping => {

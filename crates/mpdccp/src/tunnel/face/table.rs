@@ -56,7 +56,7 @@ pub(crate) fn render(s: &Status) -> String {
         if let (Some(queue), Some(reorder)) = (&peer.queue, &peer.reorder) {
             let _ = write!(
                 out,
-                ", queue {} packets {:.1} ms (dropped {} full, {} old, {} early, {} too big), reordering holds {} ({} late, {} holes proven lost, {} given up)",
+                ", queue {} packets, oldest {:.1} ms (dropped: {} queue full, {} too old, {} early, {} too big), reordering holds {} packets ({} arrived too late; holes given up: {} proven lost, {} others)",
                 queue.packets,
                 queue.oldest_ms,
                 queue.dropped_full,
