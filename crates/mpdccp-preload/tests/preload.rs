@@ -590,6 +590,19 @@ if os.getuid() == 0:
     );
 }
 
+/// A file in a file system may have the inode number of another user's socket.
+#[test]
+fn a_socket_file_is_no_proof_that_a_program_may_use_a_socket() {
+    Host::new().passes(
+        "file = os.environ['MPDCCP_SOCKETD'] + '.file'
+s.socket(s.AF_UNIX).bind(file)
+x = s.socket(s.AF_UNIX, s.SOCK_SEQPACKET); x.connect(os.environ['MPDCCP_SOCKETD'])
+# The request of getsockname; the answer is an errno value.
+s.send_fds(x, [bytes([6])], [os.open(file, os.O_PATH)])
+answer = x.recv(99); assert answer == bytes([1, 2 * errno.EBADF]), answer",
+    );
+}
+
 #[test]
 fn without_its_daemon_a_connection_is_reset() {
     let mut host = Host::new();

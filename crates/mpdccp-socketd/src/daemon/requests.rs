@@ -9,8 +9,8 @@ use libc::{SOL_DCCP, SOL_SOCKET};
 use mpdccp_proto::SessionStatus;
 use mpdccp_units::Time;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::FileType;
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The maximum datagram size that the kernel reports for a socket that is not connected.
@@ -74,11 +74,10 @@ impl Daemon {
         request: Request<'_>,
         fd: &OwnedFd,
     ) -> Result<Outcome, Errno> {
-        let file = rustix::fs::fstat(fd)?;
-        let inode = match FileType::from_raw_mode(file.st_mode) {
-            FileType::Socket => file.st_ino,
-            _ => return Err(Errno::NOTSOCK),
-        };
+        // The descriptor must be a socket. A socket file in a file system, opened with O_PATH, looks like one
+        // to fstat, but its inode number may be that of another program's socket.
+        sockopt::socket_type(fd)?;
+        let inode = rustix::fs::fstat(fd)?.st_ino;
         let socket = self.sockets.get_mut(&inode).ok_or(Errno::CONNRESET)?;
         match request {
             Request::Socket { .. } => Err(Errno::INVAL),
