@@ -91,15 +91,18 @@ impl Drop for Uncancelled {
 ///
 /// # Errors
 /// Returns the errno value for the caller. ECONNRESET means that the daemon and all its connections are gone.
+/// EMFILE and ENFILE mean that there was no descriptor for the request.
 pub(crate) fn ask<'a>(
     request: &Request<'_>,
     fd: Option<c_int>,
     bytes: &'a mut [u8; MOST],
 ) -> Result<(Answer<'a>, Option<OwnedFd>), i32> {
     let _uncancelled = Uncancelled::new();
-    let gone = |_| libc::ECONNRESET;
-    let control = control().map_err(gone)?;
-    send(&control, request, fd.and_then(borrow)).map_err(gone)?;
+    let control = control().map_err(|e| match e {
+        Errno::MFILE | Errno::NFILE => e.raw_os_error(),
+        _ => libc::ECONNRESET,
+    })?;
+    send(&control, request, fd.and_then(borrow)).map_err(|_| libc::ECONNRESET)?;
     let (len, fd) = loop {
         match receive(&control, bytes, true) {
             // A signal has interrupted connect. The connection attempt continues, as in the kernel.

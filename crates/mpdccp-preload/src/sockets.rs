@@ -28,7 +28,8 @@ extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     }
     match ask(&Request::Socket { v6: domain == libc::AF_INET6 }, None, &mut [0; MOST]) {
         Ok((_, Some(fd))) => hand_out(fd, kind),
-        Ok((_, None)) => fail(libc::ENFILE),
+        // The request took the last free descriptor of the process.
+        Ok((_, None)) => fail(libc::EMFILE),
         // No daemon is running for this program, so return what the kernel itself returns for DCCP.
         Err(libc::ECONNRESET) => next(domain, kind, protocol),
         Err(errno) => fail(errno),

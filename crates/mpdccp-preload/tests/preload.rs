@@ -184,6 +184,26 @@ if os.getuid() == 0:
 }
 
 #[test]
+fn a_program_without_free_descriptors_gets_the_kernels_number() {
+    Host::new().passes(
+        "import resource
+l = listening(); c = new(); c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(l.getsockname())
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = []
+try:
+    while True: held.append(os.dup(0))
+except OSError as e: assert e.errno == errno.EMFILE, e
+fails(errno.EMFILE, new)
+fails(errno.EMFILE, l.accept)
+# The request takes the only free descriptor.
+os.close(held.pop())
+fails(errno.EMFILE, new)
+for fd in held: os.close(fd)
+a, _ = l.accept(); c.send(b'accepted'); assert a.recv(9) == b'accepted'",
+    );
+}
+
+#[test]
 fn poll_sees_a_pending_connect_an_accept_and_its_failure() {
     Host::new().passes(
         "def polled(x, what, ms=0):
