@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PySlice};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// No datagram is larger than this.
@@ -131,9 +132,15 @@ impl Connection {
     /// Waits for the next event. Returns None after the last event.
     #[pyo3(signature = (timeout=None))]
     fn next_event(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Event>> {
+        self.here()?;
         wait_or_fail(py, timeout, |slice| match self.0.event_timeout(slice) {
             Some(event) => Some(Some(event.into())),
-            None => self.0.end().map(|_| None),
+            // There was no event in time, or there will be none. After `close`, the latter is true even
+            // before the connection has ended.
+            None => match self.0.poll_event(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(event) => Some(event.map(Event::from)),
+                Poll::Pending => None,
+            },
         })
     }
 
@@ -146,6 +153,7 @@ impl Connection {
     /// Returns the counters.
     #[pyo3(signature = (timeout=None))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stats> {
+        self.here()?;
         let finished = wait_or_fail(py, timeout, |slice| self.0.finish_timeout(slice))?;
         finished.map(Stats::from).map_err(|e| os(e.errno(), e))
     }
@@ -313,6 +321,13 @@ impl Connection {
             self.finish(py, None)?;
         }
         Ok(())
+    }
+}
+
+impl Connection {
+    /// Returns an error in a forked process, for calls whose result does not tell.
+    fn here(&self) -> PyResult<()> {
+        if self.0.is_forked() { Err(send(SendError::Forked)) } else { Ok(()) }
     }
 }
 

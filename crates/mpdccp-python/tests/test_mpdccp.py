@@ -342,13 +342,29 @@ class Blocking(unittest.TestCase):
         self.assertEqual(here.try_recv(), b"ping")
         self.assertIsNone(here.try_recv())
 
+    def test_close_ends_the_events_before_the_connection_has_ended(self):
+        _listener, here, _there = pair(server={"streams": True}, client={"streams": True})
+        # The peer does not read, so the stream's data keeps the connection open.
+        stream = here.open_stream()
+        with self.assertRaises(TimeoutError):
+            for _ in range(1000):
+                stream.write(bytes(1 << 20), timeout=1)
+        here.close()
+        while here.next_event(PATIENT) is not None:
+            pass
+        self.assertIsNone(here.end)
+        here.abort()
+
     def test_a_fork_gets_errors(self):
         _listener, here, _there = pair()
         child = os.fork()
         if child == 0:
+            # The alarm ends the child if a call waits for the thread that it does not have.
+            signal.alarm(PATIENT)
             try:
-                here.send(b"from the child")
-            except PermissionError:
+                for call in (lambda: here.send(b"from the child"), here.next_event, here.finish):
+                    with self.assertRaises(PermissionError):
+                        call()
                 os._exit(0)
             finally:
                 os._exit(1)
