@@ -6,9 +6,9 @@ use crate::observe::{Event, Stats};
 use crate::options::{Address, PathLike, options, public_key};
 use crate::stream::{Stream, waited};
 use crate::wait::{wait, wait_or_fail};
-use dccp_sockets::{ConnectError, Delivery, PathId, Rate, RecvError, SendError};
+use dccp_sockets::{ConnectError, Delivery, PathId, Rate, Reason, RecvError, SendError};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyConnectionAbortedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PySlice};
 use std::net::SocketAddr;
@@ -317,10 +317,19 @@ impl Connection {
             self.abort(None);
             return Ok(());
         }
-        if self.0.end().is_none() {
-            self.finish(py, None)?;
+        if self.0.end().is_some() {
+            return Ok(());
         }
-        Ok(())
+        match self.finish(py, None) {
+            // The block called `abort`, which has now taken effect.
+            Err(e)
+                if e.is_instance_of::<PyConnectionAbortedError>(py)
+                    && self.0.end() == Some(Reason::Aborted) =>
+            {
+                Ok(())
+            }
+            finished => finished.map(drop),
+        }
     }
 }
 

@@ -115,8 +115,11 @@ impl Stream {
             self.reset(0);
             return Ok(());
         }
-        self.finish(py, None)?;
-        self.close();
+        match result(py, None, |slice| self.0.finish_timeout(Some(slice)))? {
+            // `Ended` means that the block called `reset`, so there is nothing to wait for.
+            Ok(()) | Err(StreamError::Ended) => self.close(),
+            Err(e) => return Err(stream(e)),
+        }
         Ok(())
     }
 }

@@ -342,6 +342,19 @@ class Blocking(unittest.TestCase):
         self.assertEqual(here.try_recv(), b"ping")
         self.assertIsNone(here.try_recv())
 
+    def test_a_block_may_abort_its_connection_and_reset_its_stream(self):
+        listener, here, there = pair(server={"streams": True}, client={"streams": True})
+        with here.open_stream() as stream:
+            stream.write(b"not needed")
+            stream.reset(7)
+        with self.assertRaises(BrokenPipeError):
+            stream.write(b"after the reset")
+        for _ in range(20):
+            with mpdccp.connect(listener.address) as connection:
+                connection.abort("enough")
+        here.abort()
+        there.abort()
+
     def test_close_ends_the_events_before_the_connection_has_ended(self):
         _listener, here, _there = pair(server={"streams": True}, client={"streams": True})
         # The peer does not read, so the stream's data keeps the connection open.
