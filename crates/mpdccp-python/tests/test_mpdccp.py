@@ -459,6 +459,23 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         listener.close()
         self.assertEqual(len(loop._selector.get_map()), 1)
 
+    async def test_a_read_does_not_hide_from_finish_that_all_has_arrived(self):
+        listener = await aio.listen("127.0.0.1:0", streams=True)
+        connection = await aio.connect(listener.address, streams=True)
+        stream = await connection.open_stream()
+        await stream.write(b"question")
+        there = await listener.accept()
+        answering = await there.accept_stream()
+        await answering.write(b"answer")
+        finish = asyncio.create_task(stream.finish())
+        await asyncio.sleep(0)
+        # Everything arrives while the loop does not look.
+        time.sleep(0.5)
+        self.assertEqual(await stream.read(), b"answer")
+        await asyncio.wait_for(finish, PATIENT)
+        for each in (connection, there, listener):
+            each.close()
+
     async def test_a_sender_hears_of_room_although_nobody_reads(self):
         listener = await aio.listen("127.0.0.1:0")
         connection = await aio.connect(listener.address, queue=1)

@@ -243,7 +243,11 @@ class Stream(_Waiting):
 
     async def read(self, most: int = 65536) -> bytes:
         """Waits for data. Returns the available bytes; b"" at the end."""
-        return await self._retry(_READABLE, self.native.read, most)
+        try:
+            return await self._retry(_READABLE, self.native.read, most)
+        finally:
+            # A native read clears what the descriptor reports, so finish() in another task must check again.
+            self._wake(self._waiters[_CHANGE])
 
     def end(self) -> None:
         """Ends writing. The peer still receives everything that was written."""
