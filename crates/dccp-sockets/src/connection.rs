@@ -26,9 +26,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns the session's identifier. A connection has none until its session exists, but callers never
-    /// hold such a connection.
+    /// Returns the session's identifier. If the session could not be created, no session has the result.
     pub(crate) fn id(&self) -> SessionId {
+        if self.stream.id.get().is_none() {
+            // The data thread creates the session of a connection that has just been started before it runs
+            // this job.
+            self.runtime.call(|_, _| ());
+        }
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
 

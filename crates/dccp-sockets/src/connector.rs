@@ -212,3 +212,21 @@ pub(crate) fn add_path(
     }
     added.ok_or(gone)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// `start` returns before the data thread has created the session.
+    #[test]
+    fn a_connection_can_be_aborted_as_soon_as_it_is_started() {
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let connector = Connector::new(Options::default()).unwrap();
+        connector.runtime.run(|_, _| std::thread::sleep(Duration::from_millis(200)));
+        let connection = connector.start(silent.local_addr().unwrap(), None);
+        connection.abort();
+        let opened = connection.opened(Duration::from_secs(3));
+        assert!(matches!(opened, Some(Err(ConnectError::Refused(Reason::Aborted)))), "{opened:?}");
+    }
+}
