@@ -230,6 +230,8 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
+                // Many ended sockets are kept, so they must not keep datagrams that can no longer be sent.
+                socket.waiting = Vec::new();
                 // Read the datagrams that the program has already sent. If the daemon closed its end with
                 // some of them unread, the program would get an error before it has read everything. A
                 // program that keeps sending can still get this error.
@@ -310,5 +312,30 @@ impl App for Daemon {
             any |= self.pump(core, now, inode);
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_socket_keeps_no_datagrams() {
+        let control = std::env::temp_dir().join(format!("mpdccp-socketd-{}.sock", std::process::id()));
+        let free = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        let udp_port = Some(free.local_addr().unwrap().port());
+        drop(free);
+        let mut driver = Daemon::driver(Settings { control, udp_port, ccid: 2 }).unwrap();
+        driver.with(|_, daemon| {
+            let (inode, _theirs) = daemon.create(0, false).unwrap();
+            let session = SessionId(1);
+            daemon.sessions.insert(session, inode);
+            let socket = daemon.sockets.get_mut(&inode).unwrap();
+            socket.state = State::Open(session);
+            socket.enqueue(0, vec![0; 1000]);
+            daemon.on_closed(session, Reason::Silent);
+            let socket = &daemon.sockets[&inode];
+            assert!(matches!(socket.state, State::Ended) && socket.waiting.is_empty());
+        });
     }
 }
