@@ -11,7 +11,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyConnectionAbortedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PySlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -373,7 +373,10 @@ impl Connector {
     #[pyo3(signature = (host, port, peer_key=None))]
     fn start(&self, host: &str, port: u16, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;
-        let host = host.parse().map_err(|e| PyOSError::new_err(format!("address {host:?}: {e}")))?;
-        Ok(Connection(self.0.start(SocketAddr::new(host, port), key)))
+        // A link-local address ends with its interface, such as %eth0 or %2. Only the system can convert it.
+        let (ip, _) = host.split_once('%').unwrap_or((host, ""));
+        ip.parse::<IpAddr>().map_err(|e| PyOSError::new_err(format!("address {host:?}: {e}")))?;
+        let to = (host, port).to_socket_addrs()?.next().ok_or_else(|| connect(ConnectError::NoAddress))?;
+        Ok(Connection(self.0.start(to, key)))
     }
 }

@@ -459,6 +459,11 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         listener.close()
         self.assertEqual(len(loop._selector.get_map()), 1)
 
+    async def test_a_link_local_address_keeps_its_interface(self):
+        host = f"fe80::1%{socket.if_nametoindex('lo')}"
+        self.assertEqual(list(await aio._addresses("[fe80::1%lo]:6511")), [(host, 6511)])
+        mpdccp.Connector().start(host, 6511).abort()
+
     async def test_a_read_does_not_hide_from_finish_that_all_has_arrived(self):
         listener = await aio.listen("127.0.0.1:0", streams=True)
         connection = await aio.connect(listener.address, streams=True)

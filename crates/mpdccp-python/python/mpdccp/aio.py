@@ -293,7 +293,14 @@ async def _addresses(address: Address) -> Iterable[tuple[str, int]]:
             raise ValueError(f"address {address!r}: expected HOST:PORT, such as example.org:6511 or [::1]:6511")
         address = host.removeprefix("[").removesuffix("]"), int(port)
     found = await asyncio.get_running_loop().getaddrinfo(*address, type=2)
-    return [(str(info[4][0]), int(info[4][1])) for info in found]
+    return [_numeric(info[4]) for info in found]
+
+
+def _numeric(found: tuple[Any, ...]) -> tuple[str, int]:
+    """The host and the port of a resolved address. The host includes the interface of a link-local address."""
+    host, port, *rest = found
+    scope = rest[1] if len(rest) > 1 else 0
+    return f"{host}%{scope}" if scope and "%" not in host else str(host), int(port)
 
 
 class Connector:
