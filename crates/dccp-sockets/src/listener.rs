@@ -2,7 +2,7 @@ use crate::backlog::{Backlog, BacklogState};
 use crate::error::addresses;
 use crate::runtime::host::{Run, Runtime, on_a_thread};
 use crate::signal::lock;
-use crate::{AcceptError, ConnectError, Connection, Options, sockets};
+use crate::{AcceptError, ConnectError, Connection, Encapsulation, Options, sockets};
 use dccp_net::secure::{PresharedKey, PublicKey};
 use dccp_proto::{Ports, Route};
 use std::io;
@@ -38,8 +38,8 @@ pub(crate) fn accept(
 impl Listener {
     /// Listens on an address of this host. The port is a UDP port: 0 selects any free port, and
     /// [`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the port that is assigned to DCCP. With
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the port is the DCCP port. If a name has several
-    /// addresses, the first one that works is used.
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the port is the DCCP port, which must not be 0. If a
+    /// name has several addresses, the first one that works is used.
     ///
     /// # Errors
     /// If the options are invalid, or the system reports an error.
@@ -57,6 +57,11 @@ impl Listener {
     pub(crate) fn bind_one(addr: SocketAddr, options: Options, run: Run) -> Result<Listener, ConnectError> {
         let backlog = Arc::new(Backlog::default());
         let port = sockets::places(&options, addr).1;
+        if port == 0 && options.encapsulation == Encapsulation::Raw {
+            return Err(ConnectError::Options(
+                "native DCCP cannot select a free port; give a port from 1 to 65535",
+            ));
+        }
         let options = options.dccp_port(port);
         let (runtime, (addr, socket)) =
             Runtime::start(options, Some(backlog.clone()), run, |core, options| {

@@ -154,6 +154,13 @@ fn packets_bear_the_dscp_of_the_options() {
     assert_eq!(tos.map(|tos| tos >> 2), Some(46));
 }
 
+/// No client could connect to port 0.
+#[test]
+fn a_listener_with_raw_needs_a_port() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default().encapsulation(Encapsulation::Raw));
+    assert!(matches!(listener, Err(ConnectError::Options(_))), "{listener:?}");
+}
+
 #[test]
 fn keys_go_with_raw() {
     let raw = |n| Options::default().encapsulation(Encapsulation::Raw).key(key(n)).connect_timeout(PATIENT);
