@@ -309,7 +309,9 @@ a.settimeout(2)
 try:
     while len(got) < 60: got.append(a.recv(2000)[:1])
 except TimeoutError: pass
-assert sorted(got) == sorted(b'%d' % (i % 3) for i in range(60)), got",
+assert sorted(got) == sorted(b'%d' % (i % 3) for i in range(60)), got
+# Without the policy for priorities, the kernel refuses them.
+c, a = pair(); fails(errno.EINVAL, c.sendmsg, [b'x'], [(269, 1, struct.pack('I', 1))])",
     );
 }
 

@@ -156,6 +156,7 @@ impl Daemon {
                 error => Err(Errno::from_raw_os_error(error)),
             },
             Request::Send { priority, data } => match socket.state {
+                State::Open(_) if !socket.options.priority => Err(Errno::INVAL),
                 State::Open(_) => {
                     socket.enqueue(priority, data.to_vec());
                     self.full.insert(inode);
