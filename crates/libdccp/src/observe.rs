@@ -299,9 +299,11 @@ pub unsafe extern "C" fn dccp_next_event(
             None if crate::connection::connection(conn).is_err() => {
                 return Err(failure(Errno::CONNABORTED, "another thread closed the handle"));
             }
-            None if connection.end().is_some() => {
-                return Err(failure(Errno::PIPE, "the connection has ended"));
-            }
+            // The connection may have ended just after the timeout, so look for its last events again.
+            None if connection.end().is_some() => match connection.try_event() {
+                Some(event) => event_of(event),
+                None => return Err(failure(Errno::PIPE, "the connection has ended")),
+            },
             _ => return Err(failure(expired(timeout_ms), "timed out")),
         };
         // SAFETY: as above.
