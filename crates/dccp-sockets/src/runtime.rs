@@ -319,6 +319,9 @@ impl Streams {
                 core.endpoint.close(now, id);
                 return true;
             }
+        } else {
+            // Streams need more time. A deadline that had passed meanwhile would keep the data thread busy.
+            entry.drained = None;
         }
         false
     }
