@@ -125,12 +125,16 @@ impl Streams {
         self.busy.insert(id);
     }
 
-    /// Stops accepting connections, and ends those waiting to be accepted.
+    /// Stops accepting connections, and ends those waiting to be accepted. Connections whose handshake is not
+    /// complete yet end as soon as they open.
     pub(crate) fn stop_listening(&mut self, core: &mut Core) {
         self.listens = None;
         core.endpoint.unlisten(self.options.dccp_port);
-        let Some(backlog) = self.backlog.take() else { return };
-        let waiting = std::mem::take(&mut lock(&backlog.state).waiting);
+        let Some(backlog) = &self.backlog else { return };
+        let mut state = lock(&backlog.state);
+        state.over = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
         for (id, _) in waiting {
             core.endpoint.abort(core.clock.now(), id);
         }
@@ -246,6 +250,10 @@ impl Streams {
         self.tell_rates(core, now);
         let Some(backlog) = &self.backlog else { return };
         let mut state = lock(&backlog.state);
+        if state.over {
+            drop(state);
+            return core.endpoint.abort(now, id);
+        }
         if state.waiting.len() >= self.options.backlog {
             tracing::warn!(
                 "the backlog is full, so a new connection is aborted; accept faster, or raise the option `backlog`"

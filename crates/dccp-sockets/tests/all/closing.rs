@@ -40,6 +40,35 @@ fn a_close_frees_a_thread_that_sends() {
     connection.abort();
 }
 
+/// The client's acknowledgement of the handshake arrives after the listener has closed.
+#[test]
+fn a_closed_listener_ends_connections_that_are_still_opening() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let [front, back] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    back.connect(listener.local_addr()).unwrap();
+    let limit = |time| [&front, &back].map(|socket| socket.set_read_timeout(Some(time)).unwrap());
+    limit(PATIENT);
+    let connector = Connector::new(Options::default().connect_timeout(PATIENT)).unwrap();
+    let here = connector.start(front.local_addr().unwrap(), None);
+    let mut packet = [0; 2048];
+    let (len, client) = front.recv_from(&mut packet).unwrap();
+    back.send(&packet[..len]).unwrap();
+    let len = back.recv(&mut packet).unwrap();
+    listener.close();
+    front.send_to(&packet[..len], client).unwrap();
+    limit(Duration::from_millis(20));
+    until(|| {
+        if let Ok(len) = front.recv(&mut packet) {
+            back.send(&packet[..len]).unwrap();
+        }
+        if let Ok(len) = back.recv(&mut packet) {
+            front.send_to(&packet[..len], client).unwrap();
+        }
+        here.end().is_some()
+    });
+    assert!(matches!(here.end(), Some(Reason::ResetByPeer(_))), "{:?}", here.end());
+}
+
 #[test]
 fn a_close_sends_what_is_queued() {
     let (relay, here, there) = through_a_relay(Options::default().queue(300));
