@@ -13,14 +13,14 @@ use crate::shared::SharedSockets;
 use crate::signal::lock;
 use crate::stats::{Event, PathStats, Stats};
 use crate::stream::{Ends, Stream};
-use crate::{Options, SendPolicy};
+use crate::{Encapsulation, Options, SendPolicy, sockets};
 use dccp_cc::Remembered;
 use dccp_net::secure::PublicKey;
 use dccp_net::{App, Core};
 use dccp_proto::ServiceCode;
 use dccp_streams::StreamId;
 pub(crate) use host::Runtime;
-use mpdccp_proto::{Counter, PktInfo, Reason, SessionEvent, SessionId};
+use mpdccp_proto::{Counter, ListenConfig, PktInfo, Reason, SessionEvent, SessionId};
 use mpdccp_units::{Rate, Time};
 use probes::Clockwork;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,13 +128,22 @@ impl Streams {
     /// Stops accepting connections, and ends those waiting to be accepted. Connections whose handshake is not
     /// complete yet end as soon as they open.
     pub(crate) fn stop_listening(&mut self, core: &mut Core) {
-        self.listens = None;
-        core.endpoint.unlisten(self.options.dccp_port);
         let Some(backlog) = &self.backlog else { return };
         let mut state = lock(&backlog.state);
-        state.over = true;
+        if std::mem::replace(&mut state.over, true) {
+            return;
+        }
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
+        match self.listens.take() {
+            // The sessions that continue get further paths only while their port is listening, so refuse only
+            // new sessions. With native DCCP, the port must be free for other programs.
+            Some(at) if self.options.encapsulation == Encapsulation::Udp => {
+                let config = sockets::listen_config(core, &self.options, at, &[]);
+                core.endpoint.listen(ListenConfig { peers: Vec::new(), strangers: false, ..config });
+            }
+            _ => core.endpoint.unlisten(self.options.dccp_port),
+        }
         for (id, _) in waiting {
             core.endpoint.abort(core.clock.now(), id);
         }

@@ -222,6 +222,20 @@ fn a_connection_outlives_its_listener_and_is_finished_when_dropped() {
 }
 
 #[test]
+fn a_connection_that_outlives_its_listener_gets_further_paths() {
+    let local = |last: u8| IpAddr::from([127, 0, 0, last]);
+    let options = Options::default().path(Path::from(local(2))).multipath(true);
+    let (listener, here, _there) = pair(Options::default(), options);
+    let addr = listener.local_addr();
+    drop(listener);
+    let second = here.add_path(Path::from(local(3))).unwrap();
+    until(|| here.try_event() == Some(Event::PathUp(second)));
+    let refused = Connection::connect(addr, Options::default()).unwrap_err();
+    let expected = Reason::ResetByPeer(ResetCode::ConnectionRefused);
+    assert!(matches!(refused, ConnectError::Refused(reason) if reason == expected), "{refused:?}");
+}
+
+#[test]
 fn paths_come_and_go() {
     let local = |last: u8| IpAddr::from([127, 0, 0, last]);
     let options = Options::default().path(Path::from(local(2)).priority(5)).multipath(true);
