@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import mpdccp
 from mpdccp import aio
@@ -458,6 +459,13 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
             connection.close()
         listener.close()
         self.assertEqual(len(loop._selector.get_map()), 1)
+
+    async def test_a_listener_takes_the_first_address_that_works(self):
+        # No host has the first address, which is for documentation.
+        found = [("192.0.2.1", 0), ("127.0.0.1", 0)]
+        with unittest.mock.patch.object(aio, "_addresses", unittest.mock.AsyncMock(return_value=found)):
+            async with await aio.listen("name:0") as listener:
+                self.assertEqual(listener.address[0], "127.0.0.1")
 
     async def test_a_link_local_address_keeps_its_interface(self):
         host = f"fe80::1%{socket.if_nametoindex('lo')}"

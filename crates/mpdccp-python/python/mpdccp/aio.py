@@ -375,6 +375,15 @@ class Listener(_Waiting):
 
 
 async def listen(address: Address, **options: Unpack[Options]) -> Listener:
-    """Listens on a local address. Port 0 selects any free port."""
-    host, port = next(iter(await _addresses(address)))
-    return Listener(_mpdccp.Listener((host, port), **options))
+    """Listens on the first address of a name that works. Port 0 selects any free port."""
+    last: OSError | None = None
+    for at in await _addresses(address):
+        try:
+            return Listener(_mpdccp.Listener(at, **options))
+        except OSError as error:
+            last = error
+    try:
+        raise last or OSError("the name has no address")
+    finally:
+        # The error and this frame refer to each other.
+        last = None
