@@ -55,10 +55,13 @@ impl Transfer {
 
     /// Returns whether the transfer ended as it should, given that the session ended for this reason.
     pub(crate) fn ended_well(&self, why: Reason) -> bool {
+        // A client that expects data knows that it is complete only once the server has said so. A server
+        // that is interrupted closes its sessions in an orderly way.
+        let complete = self.peer_done || !matches!(&self.mode, Mode::Ask(test) if test.down);
         match self.stage {
             Stage::Closing => true,
-            Stage::Receiving => why.is_orderly(),
-            Stage::Lingering { .. } => why.is_orderly(),
+            Stage::Receiving => why.is_orderly() && complete,
+            Stage::Lingering { .. } => why.is_orderly() && complete,
             Stage::Greeting | Stage::Sending | Stage::Draining { .. } => false,
             Stage::Asking | Stage::Fetching => false,
         }

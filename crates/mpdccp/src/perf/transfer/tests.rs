@@ -1,6 +1,6 @@
 use super::*;
 use dccp_net::Driver;
-use mpdccp_proto::Endpoint;
+use mpdccp_proto::{Endpoint, Reason};
 use mpdccp_units::Rate;
 use std::{fs, io};
 
@@ -281,5 +281,25 @@ fn invalid_control_datagrams_and_echoes_beyond_the_queue_are_dropped() {
         let message = message::write(0, 1200, ClockId::here(), at(0));
         server.on_message(core, at(0), SESSION, (0, &Limits::default()), message);
         assert_eq!(server.usage().bytes, 1200, "the message was received but not echoed");
+    });
+}
+
+#[test]
+fn a_client_without_the_end_of_the_data_did_not_end_well() {
+    alone(|core| {
+        for up in [false, true] {
+            let test = Test { up, down: true, size: 1200, ..Test::default() };
+            let mut client = Transfer::new(Mode::Ask(test), None, ClockId::here(), at(0));
+            client.hears(core, &Limits::default(), Control::Ready);
+            if up {
+                // The client has sent everything and waits for the rest of the server's data.
+                client.stage = Stage::Lingering { until: at(1) };
+            }
+            assert!(!client.ended_well(Reason::ClosedByPeer), "the server was interrupted; up: {up}");
+            client.hears(core, &Limits::default(), Control::Done { sent: None, cpu: None });
+            assert!(client.ended_well(Reason::ClosedByPeer), "up: {up}");
+        }
+        let server = Transfer::begun(core, Transfer::server(), upload());
+        assert!(server.ended_well(Reason::ClosedByPeer), "a client may close at any time");
     });
 }
