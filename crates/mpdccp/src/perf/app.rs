@@ -171,7 +171,10 @@ impl PerfApp {
             return;
         }
         self.left = self.left.saturating_sub(1);
-        let failure = match self.transfers.remove(&session) {
+        let mut transfer = self.transfers.remove(&session);
+        // If the peer closed the session, received data may still be buffered. Its loss is an error.
+        transfer.iter_mut().for_each(Transfer::flush);
+        let failure = match transfer {
             None if reason == Reason::NobodyListens => Some(Error::usage(format!(
                 "the host reports that nothing listens at {}; start `mpdccp perf -s` there, or correct the port",
                 self.plan.peer()

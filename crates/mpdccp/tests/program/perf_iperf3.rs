@@ -31,6 +31,16 @@ fn a_file_arrives_in_either_direction() {
     }
 }
 
+/// The client's data fits into its buffer, so the write fails only after the server has closed the
+/// connection.
+#[test]
+fn a_full_disk_at_the_end_is_an_error() {
+    let client = "-c 127.0.0.1:{port} -R -k 2 -F /dev/full";
+    let output = Place::host().against_server("-s -B 127.0.0.1 -p 0", client);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(words(&output).contains("cannot write the file of --file"), "{output:?}");
+}
+
 #[test]
 fn a_server_has_its_limits() {
     for (server, client, code, why) in [

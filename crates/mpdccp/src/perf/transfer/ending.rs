@@ -45,12 +45,17 @@ impl Transfer {
         if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. } | Stage::Fetching) {
             self.look(core, now, session);
         }
-        if let Some(Err(e)) = self.store.as_mut().map(Store::flush) {
-            self.failure = Some(format!("cannot write the file of --file: {e}"));
-        }
+        self.flush();
         self.say = None;
         self.stage = Stage::Closing;
         core.endpoint.close(now, session);
+    }
+
+    /// Writes the received data that is still buffered to the file.
+    pub(crate) fn flush(&mut self) {
+        if let Some(Err(e)) = self.store.as_mut().map(Store::flush) {
+            self.failure = Some(format!("cannot write the file of --file: {e}"));
+        }
     }
 
     /// Returns whether the transfer ended as it should, given that the session ended for this reason.
