@@ -305,6 +305,10 @@ impl App for PerfApp {
                 self.answer_by = None;
                 self.transfer(now, session);
                 self.admit(core, now, session);
+                if self.transfers.len() == 1 {
+                    // A server that had no session still has the time at which it would have reported next.
+                    self.report_at = None;
+                }
                 self.report_at = self.report_at.or(self.plan.interval.map(|interval| now + interval));
                 let status = core.endpoint.status(now, session);
                 let ends = status.as_ref().map(|status| ends(core, status)).unwrap_or_default();

@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Child;
+use std::time::Duration;
 
 /// Asserts that `n` messages of `size` bytes went from the sender to the receiver, and that both ends report
 /// this.
@@ -200,6 +201,25 @@ fn the_server_sends_when_it_is_asked_to() {
         Place::host().exchange("-s -B 127.0.0.1 -p 0", "-c 127.0.0.1:{port} -R -n 210000 -l 700");
     all_arrived(&server, &client, 300, 700);
     assert_eq!(record(&server, "summary")["peer_received"]["messages"], 300);
+}
+
+/// A server reports at its interval, counted from the first of the sessions that are open.
+#[test]
+fn a_later_client_has_no_empty_intervals() {
+    let place = Place::host();
+    let mut server = place.serve("--json-stream -s -B 127.0.0.1 -p 0 -i 0.5");
+    let client = format!("-c 127.0.0.1:{} -k 1", server.port);
+    for _ in 0..2 {
+        let output = place.run(&client);
+        assert!(output.status.success(), "{output:?}");
+        // Without a session, the server's next report becomes overdue.
+        std::thread::sleep(Duration::from_millis(600));
+    }
+    let records = server.stop();
+    assert_eq!(records.iter().filter(|record| record["type"] == "summary").count(), 2, "{records:?}");
+    let span = |record: &Value| record["to_s"].as_f64().unwrap() - record["from_s"].as_f64().unwrap();
+    let short = |record: &&Value| record["type"] == "interval" && span(record) < 0.1;
+    assert_eq!(records.iter().find(short), None, "{records:?}");
 }
 
 #[test]

@@ -176,6 +176,16 @@ pub(crate) struct Server {
     listening: Value,
 }
 
+impl Server {
+    /// Stops the server. Returns the records that it has printed after its address.
+    pub(crate) fn stop(&mut self) -> Vec<Value> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let lines = self.stdout.by_ref().lines().map(Result::unwrap);
+        lines.map(|line| serde_json::from_str(&line).unwrap()).collect()
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(space) = &self.space {
