@@ -254,10 +254,12 @@ impl From<PerfArgs> for End {
     fn from(args: PerfArgs) -> End {
         let PerfArgs { client, bind, bind_dev, port, once, daemon, rendezvous, limits, .. } = args;
         let (mut client_flags, mut common) = (args.client_flags, args.common);
-        let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
-            (None, _) => host,
-            (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
-            (Some(port), Err(_)) => format!("{host}:{port}"),
+        // An IPv6 address may be followed by its interface: fe80::1%eth0.
+        let is_ipv6 = |host: &str| host.split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
+        let with_port = |host: String| match port {
+            None => host,
+            Some(port) if is_ipv6(&host) => format!("[{host}]:{port}"),
+            Some(port) => format!("{host}:{port}"),
         };
         let Some(host) = client else {
             let any =
