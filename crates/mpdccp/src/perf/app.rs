@@ -144,6 +144,10 @@ impl PerfApp {
     /// Closes the open sessions. The program ends when the last one has ended.
     pub(crate) fn shut_down(&mut self, core: &mut Core, now: Time) {
         if std::mem::replace(&mut self.ending, true) || self.transfers.is_empty() {
+            if self.left > 0 && self.transfers.is_empty() {
+                let why = format!("interrupted before the connection to {} was open", self.plan.peer());
+                self.error = self.error.take().or(Some(Error::usage(why)));
+            }
             return core.stop();
         }
         for (session, transfer) in &mut self.transfers {

@@ -47,6 +47,27 @@ fn a_server_in_the_background_logs_and_ends() {
 }
 
 #[test]
+fn a_client_that_is_interrupted_before_it_has_a_connection_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid = dir.path().join("pid");
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let args = format!("-c 127.0.0.1 -p {port} --connect-timeout 60000 --pidfile {}", pid.display());
+    let client = Place::host().start(&args);
+    let begun = Instant::now();
+    // The file is complete only once it has a line.
+    while !fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the client does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&client), Signal::INT).unwrap();
+    let output = client.wait_with_output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("interrupted before the connection to 127.0.0.1"), "{complaint}");
+}
+
+#[test]
 fn lines_say_what_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let pcap = dir.path().join("pcap");
