@@ -38,7 +38,7 @@ pub(crate) struct PerfArgs {
     #[arg(short, long)]
     port: Option<u16>,
     /// Server: exit after the first connection.
-    #[arg(short = '1', long = "one-off", alias = "once")]
+    #[arg(short = '1', long = "one-off", alias = "once", conflicts_with = "client")]
     once: bool,
     /// Server: run in the background; use --logfile to see its output.
     #[arg(short = 'D', long, conflicts_with = "client")]
@@ -68,37 +68,37 @@ impl PerfArgs {
 #[derive(Args)]
 pub(super) struct ClientFlags {
     /// The server sends, the client receives.
-    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "echo"])]
+    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "echo", "server"])]
     pub(super) reverse: bool,
     /// Both ends send.
-    #[arg(long, conflicts_with = "echo")]
+    #[arg(long, conflicts_with_all = ["echo", "server"])]
     pub(super) bidir: bool,
     /// The server returns each message. The client measures round-trip times and the delay variation of each
     /// direction, without a common clock.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(super) echo: bool,
     /// Number of parallel connections.
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(short = 'P', long, value_name = "N", conflicts_with = "server", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) parallel: u32,
     /// Exclude the first seconds of the test from the results.
-    #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
+    #[arg(short = 'O', long, value_name = "S", conflicts_with = "server", default_value = "0", value_parser = seconds)]
     pub(super) omit: Duration,
     /// Use a path from the address LOCAL in a multipath session (repeatable). REMOTE is the server's address
     /// for this path; default: that of -c. PRIO is the path's priority, 0 to 15; default: 3.
-    #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
+    #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]", conflicts_with = "server")]
     pub(super) paths: Vec<PathArg>,
     /// Whether the command line has `--path`.
     #[arg(skip)]
     pub(super) multipath: bool,
     /// Also print the server's output for this test.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(super) get_server_output: bool,
     /// UDP and DCCP port to send from (only DCCP with --encapsulation raw), for a server with --rendezvous.
-    #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel", "server"])]
     pub(super) cport: Option<u16>,
     /// Give up if the server does not answer within this many milliseconds. If its name resolves to several
     /// addresses, they are tried in turn within this time.
-    #[arg(long, value_name = "MS", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "MS", conflicts_with = "server", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) connect_timeout: u32,
 }
 
