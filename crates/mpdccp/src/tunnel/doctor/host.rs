@@ -305,22 +305,24 @@ fn is_shut(rules: &str, protocol: &str, port: u16) -> bool {
         rules.lines().filter(|line| !line.contains(other)).flat_map(|line| [line, "\n"]).collect();
     let drops =
         rules.split("chain ").any(|chain| chain.contains("hook input") && chain.contains("policy drop"));
-    let number = port.to_string();
-    let names = |line: &str| {
-        let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
-        let within = |word: &&str| {
-            word.split_once('-').is_some_and(|(a, b)| {
-                let [a, b] = [a, b].map(|n| n.parse::<u16>().ok());
-                a.zip(b).is_some_and(|(a, b)| (a..=b).contains(&port))
-            })
-        };
-        line.contains("dport")
-            && line.contains("accept")
-            && (words.contains(&&*number) || words.iter().any(within))
+    let names = |line: &str, verdict: &str| {
+        let (_, rest) = line.split_once("dport ").unwrap_or_default();
+        // The numbers of a counter are not ports.
+        let ports = rest.split(" counter ").next().unwrap_or_default();
+        line.contains(verdict) && !ports.starts_with("!=") && holds(ports, port)
     };
     let all = |line: &str| line.trim() == "accept" || line.trim().starts_with(&accepts_all);
-    let blocked = |line: &str| line.contains("dport") && line.contains("drop") && line.contains(&number);
-    (drops && !rules.lines().any(|line| names(line) || all(line))) || rules.lines().any(blocked)
+    let opens = |line: &str| names(line, "accept") || all(line);
+    (drops && !rules.lines().any(opens)) || rules.lines().any(|line| names(line, "drop"))
+}
+
+/// Returns whether a text contains a port, alone or in a range.
+fn holds(text: &str, port: u16) -> bool {
+    text.split(|c: char| !c.is_ascii_digit() && c != '-').any(|word| {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        let [first, last] = [first, last].map(|n| n.parse::<u16>().ok());
+        first.zip(last).is_some_and(|(first, last)| (first..=last).contains(&port))
+    })
 }
 
 #[cfg(test)]
@@ -340,6 +342,13 @@ mod tests {
         assert!(!is_shut(&rules("udp dport 6511 accept", "drop"), "udp", 6511));
         assert!(!is_shut(&rules("udp dport { 53, 6000-7000 } accept", "drop"), "udp", 6511));
         assert!(is_shut(&rules("udp dport 6511 drop", "accept"), "udp", 6511));
+        assert!(is_shut(&rules("udp dport { 53, 6000-7000 } drop", "accept"), "udp", 6511));
+        for other in ["16511 drop", "!= 6511 drop", "53 counter packets 6511 bytes 65110 drop"] {
+            assert!(!is_shut(&rules(&format!("udp dport {other}"), "accept"), "udp", 6511), "{other}");
+        }
+        assert!(!is_shut(&rules("udp dport vmap { 53 : accept, 6511 : accept }", "drop"), "udp", 6511));
+        let counted = "udp dport 53 counter packets 6511 bytes 9 accept";
+        assert!(is_shut(&rules(counted, "drop"), "udp", 6511), "6511 is not a port here");
         assert!(!is_shut(&rules("tcp dport { 80, 443 } accept", "drop"), "tcp", 443));
         assert!(
             is_shut(&rules("udp dport 443 accept", "drop"), "tcp", 443),
