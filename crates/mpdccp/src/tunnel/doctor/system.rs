@@ -85,10 +85,21 @@ pub(crate) fn route_to(to: IpAddr, more: &[&str]) -> Result<Route, String> {
     list(&args)?.first().map(route).ok_or_else(|| "no route".into())
 }
 
+/// Returns a route or, if it has several next hops, the route through each of them.
+fn hops(shown: &Value) -> Vec<Route> {
+    match shown["nexthops"].as_array() {
+        Some(hops) => {
+            let metric = route(shown).metric;
+            hops.iter().map(|hop| Route { metric, ..route(hop) }).collect()
+        }
+        None => vec![route(shown)],
+    }
+}
+
 /// Returns the default routes of the main table, the preferred one first.
 pub(crate) fn default_routes(v4: bool) -> Vec<Route> {
     let shown = list(&["-j", if v4 { "-4" } else { "-6" }, "route", "show", "default"]).unwrap_or_default();
-    let mut routes: Vec<Route> = shown.iter().map(route).collect();
+    let mut routes: Vec<Route> = shown.iter().flat_map(hops).collect();
     routes.sort_by_key(|route| route.metric);
     routes
 }
@@ -207,6 +218,12 @@ mod tests {
         );
         let six = serde_json::json!({"via": {"family": "inet6", "host": "fe80::1"}, "dev": "eth0"});
         assert_eq!(of(six).gateway, Some("fe80::1".parse().unwrap()));
+        let both = serde_json::json!({"dst": "default", "metric": 5, "flags": [], "nexthops": [
+            {"gateway": "192.0.2.1", "dev": "eth0", "weight": 1, "flags": []},
+            {"gateway": "198.51.100.1", "dev": "wwan0", "weight": 1, "flags": []}
+        ]});
+        let devices: Vec<(String, u64)> = hops(&both).into_iter().map(|r| (r.device, r.metric)).collect();
+        assert_eq!(devices, [("eth0".to_owned(), 5), ("wwan0".to_owned(), 5)]);
     }
 
     #[test]
