@@ -94,7 +94,11 @@ pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     for ((field, width), value) in form.fields.iter().zip(arguments) {
         data.extend(value.bytes(*width).map_err(|e| format!("{name}, {field}: {e}"))?);
     }
-    let kind = if name == "opt" { data.remove(0) } else { form.kind };
+    let kind = match (name, data.is_empty()) {
+        ("opt", true) => return Err("opt: missing the number of the option, as in `<opt 55 0x01>`".into()),
+        ("opt", false) => data.remove(0),
+        _ => form.kind,
+    };
     if kind < FIRST_LONG {
         return Ok(vec![kind]);
     }
@@ -167,4 +171,17 @@ fn fields(form: &Form, bytes: &[u8]) -> Option<Vec<(&'static str, usize, Value)>
         data = rest;
     }
     data.is_empty().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_by_number_needs_the_number() {
+        let number = Value::Number(55, 0);
+        assert_eq!(write("opt", &[number.clone(), Value::Bytes(vec![1])]), Ok(vec![55, 3, 1]));
+        assert_eq!(write("opt", &[number]), Ok(vec![55, 2]));
+        assert!(write("opt", &[]).is_err_and(|why| why.contains("missing the number")));
+    }
 }
