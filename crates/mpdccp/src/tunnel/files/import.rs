@@ -8,7 +8,7 @@ use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Remote;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel import /etc/wireguard/wg0.conf
@@ -39,11 +39,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let file = wg_quick::parse(&text).map_err(wrong)?;
     let lines = if is_client(&file) { lines::find(&args.lines, None)? } else { Vec::new() };
     let mut made = convert(&file, &lines).map_err(wrong)?;
-    let path = match (&args.output, args.file.file_stem()) {
-        (Some(path), _) => path.clone(),
-        (None, Some(name)) => PathBuf::from(name).with_extension("toml"),
-        (None, None) => return Err(wrong("the file has no name".into())),
-    };
+    let output = args.output.clone().or_else(|| output_of(&args.file));
+    let path = output.ok_or_else(|| wrong("the file has no name".into()))?;
     made.text.insert_str(0, &format!("# From {shown}.\n"));
     let file = NewFile { path, text: made.text };
     write(std::slice::from_ref(&file), args.force)?;
@@ -56,6 +53,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         file.path.display()
     );
     Ok(())
+}
+
+/// Returns the default output file. Only the last extension is replaced: `site.a.conf` becomes `site.a.toml`.
+fn output_of(file: &Path) -> Option<PathBuf> {
+    let mut name = file.file_stem()?.to_owned();
+    name.push(".toml");
+    Some(name.into())
 }
 
 /// A configuration, and the wg-quick settings that could not be converted.
@@ -271,6 +275,16 @@ mod tests {
             assert!(made.lost.iter().any(|lost| lost.contains(words)), "{words}: {:?}", made.lost);
         }
         assert_eq!(made.lost.len(), 6);
+    }
+
+    #[test]
+    fn the_output_is_named_after_the_file() {
+        for (file, output) in
+            [("/etc/wireguard/wg0.conf", "wg0.toml"), ("site.a.conf", "site.a.toml"), ("wg0", "wg0.toml")]
+        {
+            assert_eq!(output_of(file.as_ref()), Some(output.into()), "{file}");
+        }
+        assert_eq!(output_of("/".as_ref()), None);
     }
 
     #[test]
