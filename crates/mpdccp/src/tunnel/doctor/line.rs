@@ -123,9 +123,16 @@ impl Line {
             Encapsulation::Tls => spec.tls_port.unwrap_or(plan.cfg.tls_port),
             Encapsulation::Udp | Encapsulation::Auto => first.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
         };
+        let has_source = |v4: bool| {
+            here.iter().filter(|i| i.address(v4).is_some()).any(|i| match (spec.pattern(), &spec.interface) {
+                (Some(begin), _) => i.name.starts_with(begin) && i.carrier,
+                (None, Some(name)) => i.name == *name,
+                (None, None) => true,
+            })
+        };
         let ip = match &first.host {
             Host::Ip(ip) => Ok(*ip),
-            Host::Name(name) => resolve(name, spec.local),
+            Host::Name(name) => resolve(name, spec.local, has_source),
         };
         match ip {
             Ok(ip) => self.remote = Some(SocketAddr::new(ip, port)),
@@ -134,7 +141,7 @@ impl Line {
         if let Some(proxy) = &spec.proxy {
             let ip = match &proxy.at.host {
                 Host::Ip(ip) => Ok(*ip),
-                Host::Name(name) => resolve(name, spec.local),
+                Host::Name(name) => resolve(name, spec.local, has_source),
             };
             match ip {
                 Ok(ip) => self.proxy = Some(SocketAddr::new(ip, proxy.at.port.unwrap_or_default())),
@@ -399,8 +406,17 @@ fn reaches(interface: &Interface, ip: IpAddr) -> bool {
         || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))
 }
 
+/// Returns the address to test: the first that the line has a source address for. `has_source` returns
+/// whether it has one for IPv4 (`true`) or IPv6. The tunnel tries all addresses of a name in turn.
+fn choose(found: &[IpAddr], local: Option<IpAddr>, has_source: impl Fn(bool) -> bool) -> Option<IpAddr> {
+    let fits = move |ip: &&IpAddr| local.is_none_or(|local| local.is_ipv4() == ip.is_ipv4());
+    let mut fitting = found.iter().filter(fits);
+    let first = fitting.clone().next();
+    fitting.find(|ip| has_source(ip.is_ipv4())).or(first).copied()
+}
+
 /// Looks up a name in the same way as the tunnel does. The error explains why the lookup failed.
-fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
+fn resolve(name: &str, local: Option<IpAddr>, has_source: impl Fn(bool) -> bool) -> Result<IpAddr, Finding> {
     let (tell, told) = mpsc::channel();
     let asked = name.to_owned();
     std::thread::spawn(move || {
@@ -410,13 +426,10 @@ fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
             tell.send(found.map(|all| all.map(|at| at.ip()).collect::<Vec<_>>()).map_err(|e| e.to_string()));
     });
     let why = match told.recv_timeout(Duration::from_secs(12)) {
-        Ok(Ok(found)) => {
-            let fits = found.iter().find(|ip| local.is_none_or(|local| local.is_ipv4() == ip.is_ipv4()));
-            match fits {
-                Some(ip) => return Ok(*ip),
-                None => "it has no address of the required IP version".into(),
-            }
-        }
+        Ok(Ok(found)) => match choose(&found, local, has_source) {
+            Some(ip) => return Ok(ip),
+            None => "it has no address of the required IP version".into(),
+        },
         Ok(Err(why)) => why,
         Err(_) => "the resolver did not answer within 12 s".into(),
     };
@@ -442,4 +455,20 @@ fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
             "The name servers answer; check the spelling of the name",
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_name_fits_the_line() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let (v6, v4) = (ip("2001:db8::1"), ip("192.0.2.1"));
+        assert_eq!(choose(&[v6, v4], None, |_| true), Some(v6));
+        assert_eq!(choose(&[v6, v4], None, |v4| v4), Some(v4), "the interface has no IPv6 address");
+        assert_eq!(choose(&[v6, v4], None, |_| false), Some(v6), "the interface has no address yet");
+        assert_eq!(choose(&[v6, v4], Some(ip("10.0.0.1")), |_| true), Some(v4));
+        assert_eq!(choose(&[v6], Some(ip("10.0.0.1")), |_| true), None);
+    }
 }
