@@ -13,7 +13,7 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use crate::tls::Over;
 use mpdccp_units::{Duration, Time};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Once a path has not worked for this long, its host name is looked up again.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -86,9 +86,13 @@ impl Paths {
                 Some((at, proxy.login.clone()))
             }
         };
-        let interface = match spec.pattern() {
-            Some(pattern) => Some(self.fitting(pattern, ip, &peer.interfaces())?),
-            None => spec.interface.clone(),
+        let (ip, interface) = match spec.pattern() {
+            Some(pattern) => {
+                let (ip, interface) =
+                    self.fitting_either(pattern, (spec, ip, *failed), &peer.interfaces())?;
+                (ip, Some(interface))
+            }
+            None => (ip, spec.interface.clone()),
         };
         let encapsulation = cx.cfg.encapsulation_of(spec);
         let begin = if *over_tls { Over::Tls } else { Over::Udp };
@@ -114,6 +118,28 @@ impl Paths {
                  `ip address` shows the interfaces"
             )
         })
+    }
+
+    /// Returns the remote address of a path and an interface that matches its pattern. If no interface fits
+    /// `ip`, tries an address of the remote's name with the other IP version.
+    fn fitting_either(
+        &self,
+        pattern: &str,
+        (spec, ip, failed): (&PathSpec, IpAddr, Option<IpAddr>),
+        taken: &[String],
+    ) -> Result<(IpAddr, String), String> {
+        let why = match self.fitting(pattern, ip, taken) {
+            Ok(interface) => return Ok((ip, interface)),
+            Err(why) => why,
+        };
+        let other: IpAddr = match ip {
+            IpAddr::V4(_) => Ipv6Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let name = spec.remote.name().filter(|_| spec.local.is_none());
+        let ip = name.and_then(|name| self.names.address(name, Some(other), failed).ok());
+        let found = ip.and_then(|ip| Some((ip, self.fitting(pattern, ip, taken).ok()?)));
+        found.ok_or(why)
     }
 
     /// Returns the interfaces that match a pattern and have an address of the IP version.

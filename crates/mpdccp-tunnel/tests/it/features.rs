@@ -1,6 +1,6 @@
 //! Tests of single features of the tunnel.
 
-use crate::host::UNIX;
+use crate::host::{BOTH_VERSIONS, UNIX};
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Prio;
@@ -501,6 +501,16 @@ fn a_name_leads_elsewhere_when_its_address_does_not_answer() {
     world.hosts[0].dns = 2;
     world.run(Duration::from_secs(40));
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
+}
+
+/// The interfaces of the simulated clients have only IPv4 addresses.
+#[test]
+fn a_pattern_finds_the_address_of_a_name_that_its_interface_can_reach() {
+    let remote = format!("\"{BOTH_VERSIONS}\"");
+    let named = ClientFile { interface: "p*", second: None, remote, ..ClientFile::new() };
+    let mut world = World::new([named, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    assert_eq!(world.server_of(0), Some(SERVERS[0]), "{:?}", world.hosts[0].log);
 }
 
 #[test]

@@ -10,11 +10,13 @@ use mpdccp_tunnel::{
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 /// Size of the headers around each DCCP packet: IPv4, UDP, encryption.
 pub(crate) const OVERHEAD: u16 = 60;
+/// A host name with an IPv6 and an IPv4 address. All other names have an IPv4 address.
+pub(crate) const BOTH_VERSIONS: &str = "both.test";
 /// Start of the simulation in seconds since 1970: 2026-01-15.
 pub(crate) const UNIX: u64 = 1_768_435_200;
 
@@ -375,7 +377,10 @@ impl Host {
     }
 
     fn resolve(&self, name: String) -> HostEvent {
-        HostEvent::Resolved { name, answer: Ok(vec![Ipv4Addr::new(198, 51, 100, self.dns).into()]) }
+        let v4 = Ipv4Addr::new(198, 51, 100, self.dns).into();
+        let v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into();
+        let answer = if name == BOTH_VERSIONS { vec![v6, v4] } else { vec![v4] };
+        HostEvent::Resolved { name, answer: Ok(answer) }
     }
 
     /// Opens the sockets that [`slow`](Self::slow) delayed.
