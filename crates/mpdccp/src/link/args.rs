@@ -144,9 +144,9 @@ impl Args {
             loss: self.loss,
             ..LinkKeys::default()
         };
-        let both = keys(&self.keys)?.over(&named);
+        let both = keys("--key", &self.keys)?.over(&named);
         let reverse_rate = LinkKeys { rate: self.reverse_rate, ..LinkKeys::default() };
-        let mut reverse = keys(&self.reverse_keys)?.over(&reverse_rate).over(&both);
+        let mut reverse = keys("--reverse-key", &self.reverse_keys)?.over(&reverse_rate).over(&both);
         reverse.modelled = reverse.modelled.as_ref().map(Modelled::behind);
         let course =
             both.modelled.as_ref().map(|modelled| Box::new(modelled.model.course(self.seed)) as Box<_>);
@@ -214,8 +214,8 @@ impl Links {
 }
 
 /// Parses keys in the syntax of scenarios.
-fn keys(texts: &[String]) -> Result<LinkKeys, Error> {
-    let wrong = |e: String| Error::usage(format!("--key {}: {e}", texts.join(", ")));
+fn keys(flag: &str, texts: &[String]) -> Result<LinkKeys, Error> {
+    let wrong = |e: String| Error::usage(format!("{flag} {}: {e}", texts.join(", ")));
     let mut keys: LinkKeys = toml::from_str(&texts.join("\n")).map_err(|e| wrong(e.message().to_owned()))?;
     let mut read = |file: &str| std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"));
     keys.load(false, &mut read).map_err(|(_, e)| wrong(e))?;
@@ -320,6 +320,7 @@ mod tests {
             ("; rate_trace = '/nonexistent'", "/nonexistent"),
             ("; speed = 1", "aggregation"),
             ("; reverse aggregation = { access = '1 ms', packets = 0 }", "packets"),
+            ("; reverse speed = 1", "--reverse-key speed = 1: "),
         ] {
             let message = links(options).unwrap_err();
             assert!(message.contains(word), "{options}: {message}");
