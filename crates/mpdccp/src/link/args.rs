@@ -207,6 +207,11 @@ impl Links {
         self.ways.each_ref().map(LinkKeys::config)
     }
 
+    /// Returns whether each direction is up. A direction that is down drops all packets.
+    pub(super) fn are_up(&self) -> [bool; 2] {
+        self.ways.each_ref().map(LinkKeys::is_up)
+    }
+
     /// Returns the state of both directions after a step of the link model.
     pub(super) fn at(&self, step: &Step) -> [LinkConfig; 2] {
         [0, 1].map(|way: usize| self.ways[way].in_state(Some(step.ways[way])).config())
@@ -281,6 +286,7 @@ mod tests {
         assert!(course.iter().any(|[forward, _]| forward.rate != course[0][0].rate));
         assert!(course.iter().flatten().all(|link| link.delay.as_millis() == 5));
         assert!(all("--rate 1M").unwrap().course.is_none());
+        assert_eq!(all("; reverse up = false").unwrap().are_up(), [true, false]);
     }
 
     #[test]

@@ -54,7 +54,10 @@ fn run(args: &Args) -> Result<(), Error> {
     let strand = |device, config, seed| Strand { device, config, seed, recorder: Meter::default() };
     let a = strand(device(&args.a, &args.a_addr, args.mtu)?, down, args.seed);
     let b = strand(device(&args.b, &args.b_addr, args.mtu)?, up, args.seed ^ 1);
-    let cable = Cable::new([a, b]).map_err(|e| Error::usage(e.to_string()))?;
+    let mut cable = Cable::new([a, b]).map_err(|e| Error::usage(e.to_string()))?;
+    for (link, _) in cable.links().into_iter().zip(links.are_up()).filter(|(_, up)| !up) {
+        link.set_down(Clock.now());
+    }
     let (reports, lines) = sync_channel(BACKLOG);
     let time = args.time;
     let cable = std::thread::Builder::new()
