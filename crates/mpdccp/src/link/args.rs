@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use ipnet::IpNet;
 use linkem_net::keys::{Discipline, JitterSpec, LinkKeys, Modelled, SpreadKind};
 use linkem_net::quantity::{QueueLimit, QueueSize, parse_queue_size, parse_share, parse_time};
-use mpdccp_linkem::{LinkConfig, Step};
+use mpdccp_linkem::{LinkConfig, RateModel, Step};
 use mpdccp_units::{Duration, Rate};
 use std::str::FromStr;
 
@@ -154,7 +154,11 @@ impl Args {
         for way in &mut ways {
             let named = self.discipline(way.queue_limit())?;
             way.discipline.get_or_insert(named);
-            way.config().validate().map_err(|e| Error::usage(e.to_string()))?;
+            let config = way.config();
+            config.validate().map_err(|e| Error::usage(e.to_string()))?;
+            if matches!(config.rate, RateModel::TokenBucket { rate, .. } if rate == Rate::ZERO) {
+                return Err(Error::usage("burst: an unlimited link has no bursts; give a rate with --rate"));
+            }
         }
         Ok(Links { ways, course })
     }
@@ -231,7 +235,7 @@ fn keys(flag: &str, texts: &[String]) -> Result<LinkKeys, Error> {
 mod tests {
     use super::*;
     use clap::Parser;
-    use mpdccp_linkem::{Jitter, Limit, LossModel, PieConfig, Policer, QueueKind, RateModel, Spread};
+    use mpdccp_linkem::{Jitter, Limit, LossModel, PieConfig, Policer, QueueKind, Spread};
 
     #[derive(Parser)]
     struct Cli {
@@ -326,6 +330,7 @@ mod tests {
             ("; rate_trace = '/nonexistent'", "/nonexistent"),
             ("; speed = 1", "aggregation"),
             ("; reverse aggregation = { access = '1 ms', packets = 0 }", "packets"),
+            ("; burst = '15 kB'", "--rate"),
             ("; reverse speed = 1", "--reverse-key speed = 1: "),
         ] {
             let message = links(options).unwrap_err();
