@@ -176,9 +176,9 @@ impl Transfer {
         Use { opened: self.opened, bytes: self.carried, ended: self.refused.is_some() }
     }
 
-    /// Returns whether the test has begun.
+    /// Returns whether the test has begun: it was negotiated or, if none is negotiated, data has arrived.
     pub(crate) fn has_begun(&self) -> bool {
-        self.test.is_some()
+        self.test.is_some() || (matches!(self.mode, Mode::Plain(_)) && self.meter.first.is_some())
     }
 
     /// Returns whether the client will request this server's output.

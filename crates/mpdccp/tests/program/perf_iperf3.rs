@@ -35,10 +35,13 @@ fn a_file_arrives_in_either_direction() {
 /// connection.
 #[test]
 fn a_full_disk_at_the_end_is_an_error() {
-    let client = "-c 127.0.0.1:{port} -R -k 2 -F /dev/full";
-    let output = Place::host().against_server("-s -B 127.0.0.1 -p 0", client);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(words(&output).contains("cannot write the file of --file"), "{output:?}");
+    for (server, client) in [("", "-R -k 2"), ("--send -k 2", "--receive")] {
+        let client = format!("-c 127.0.0.1:{{port}} -F /dev/full {client}");
+        let output = Place::host().against_server(&format!("-s -B 127.0.0.1 -p 0 {server}"), &client);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(words(&output).contains("cannot write the file of --file"), "{output:?}");
+        assert!(words(&output).contains(" received "), "the results are reported: {output:?}");
+    }
 }
 
 #[test]
