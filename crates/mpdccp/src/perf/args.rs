@@ -28,7 +28,8 @@ pub(crate) struct PerfArgs {
     /// the DCCP port with --encapsulation raw.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
     client: Option<String>,
-    /// Server: the address to listen on, all by default. Client: the address to send from.
+    /// Server: the address to listen on; by default all IPv4 addresses, or with -6 all IPv6 addresses.
+    /// Client: the address to send from.
     #[arg(short = 'B', long, value_name = "IP")]
     bind: Option<IpAddr>,
     /// Send and receive only through this interface.
