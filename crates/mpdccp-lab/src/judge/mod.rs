@@ -62,9 +62,13 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     let work = || {
         while let Some(index) = indices.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
             let runs = runs(&source, &distribution.point(options.seed, *index), &variants);
+            let interrupted = matches!(runs, Err(LabError::Interrupted));
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
             if let Ok(mut results) = results.lock() {
                 results.insert(*index, runs);
+            }
+            if interrupted {
+                return;
             }
         }
     };

@@ -14,6 +14,7 @@ use super::stream::RETURN;
 use super::tcp::Sender;
 use super::tcp::segment;
 use super::world::{Arrived, World, WorldPath};
+use crate::netns::check_stop;
 use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, TunnelEvent, direct};
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
@@ -130,6 +131,8 @@ impl<'a> Run<'a> {
             }
             self.check_sessions()?;
             if now >= next_trace {
+                // Other parts of the same command may use namespaces. Ctrl-C then only sets a flag.
+                check_stop()?;
                 self.trace(now);
                 next_trace += TRACE_EVERY;
             }
