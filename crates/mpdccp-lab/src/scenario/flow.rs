@@ -92,8 +92,12 @@ impl FlowSpec {
     /// Returns whether `name` is the name of this flow, or of the `[[flow]]` entry with `count` from which it
     /// was made.
     pub fn is(&self, name: &str) -> bool {
-        let number = self.name.as_ref().strip_prefix(name);
-        number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))
+        // The number must be all that follows, because another entry's name can begin with `name-`.
+        let numbered = |rest: &str| {
+            let number = rest.strip_prefix('-').filter(|_| self.count.is_some());
+            number.is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        self.name.as_ref().strip_prefix(name).is_some_and(|rest| rest.is_empty() || numbered(rest))
     }
 }
 
@@ -141,5 +145,26 @@ impl FlowKind {
             FlowKind::Short => "short",
             FlowKind::Command => "command",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+
+    #[test]
+    fn an_entry_with_a_count_is_not_another_entry_with_a_longer_name() {
+        let text = r#"name = "t"
+title = "t"
+duration_s = 1
+measured = "tcp"
+path = [{ name = "a", rate = "1 Mbit/s", queue = "9 packets" }]
+variant = [{ label = "v" }]
+flow = [{ name = "tcp", count = 2, kind = "tcp", cc = "cubic" }, { name = "tcp-late", count = 2, kind = "tcp", cc = "cubic" }]
+"#;
+        let scenario = Scenario::parse("t.toml", text).unwrap();
+        let measured =
+            ["tcp-1", "tcp-2", "tcp-late-1", "tcp-late-2"].map(|name| scenario.is_measured("v", name));
+        assert_eq!(measured, [true, true, false, false]);
     }
 }
