@@ -148,12 +148,16 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
         let ours = values(runs.iter().copied(), metric);
         let estimate = Estimate::of(&ours.iter().map(|(_, v)| *v).collect::<Vec<_>>());
         let of = |r: &&Reference| r.values.iter().find(|(k, _)| k.as_ref() == metric).map(|(_, v)| *v);
-        let aim = aims.iter().find(|a| a.metric.as_ref() == metric);
+        // A metric may have several aims, for example a limit and another variant. The worst verdict counts.
+        let own = || aims.iter().filter(|a| a.metric.as_ref() == metric);
+        let texts: Vec<String> = own().map(|a| a.text()).collect();
+        let verdicts = own().map(|a| judge(a, estimate?, &ours, &cell, all));
+        let verdict = verdicts.collect::<Option<Vec<_>>>().and_then(|verdicts| verdicts.into_iter().max());
         Row {
             metric,
             words,
             references: references.iter().map(of).collect(),
-            aim: aim.map(|a| (a.text(), estimate.and_then(|e| judge(a, e, &ours, &cell, all)))),
+            aim: (!texts.is_empty()).then(|| (texts.join(", "), verdict)),
             runs: ours,
             ours: estimate,
         }

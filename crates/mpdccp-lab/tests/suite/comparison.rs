@@ -85,6 +85,18 @@ fn an_aim_can_be_another_variant() {
 }
 
 #[test]
+fn the_worst_of_several_aims_for_a_metric_counts() {
+    let more = "[[aim]]\nlabel = \"ccid5\"\nmetric = \"app_p95_ms\"\nnot_above = \"ccid2\"\n";
+    let text = crate::common::SCENARIO.replace("max = 25", "max = 100") + more;
+    let judged = |p95| {
+        let (_, all) = comparisons(&text, [p95; 3]);
+        all[1].rows.iter().find(|row| row.metric == "app_p95_ms").unwrap().aim.clone().unwrap()
+    };
+    assert_eq!(judged(70.0), ("≤ 100, ≤ ccid2".to_owned(), Some(Verdict::Met)));
+    assert_eq!(judged(90.0).1, Some(Verdict::Missed));
+}
+
+#[test]
 fn sentences_name_the_event_and_the_time_of_each_figure() {
     let (scenario, all) = comparisons(crate::common::SCENARIO, [20.0; 3]);
     let said = sentences(&scenario, &all, "a").join("\n");
