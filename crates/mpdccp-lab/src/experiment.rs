@@ -82,6 +82,11 @@ pub struct Outcome {
     pub report: PathBuf,
 }
 
+/// Returns the names without repetitions. Otherwise, a run would count twice.
+pub(crate) fn distinct(names: &[String]) -> impl Iterator<Item = &String> {
+    names.iter().enumerate().filter(move |(i, name)| !names[..*i].contains(name)).map(|(_, name)| name)
+}
+
 /// Returns the variants with these labels, or all variants if `only` is empty.
 pub(crate) fn choose_variants<'a>(
     scenario: &'a Scenario,
@@ -101,7 +106,7 @@ pub(crate) fn choose_variants<'a>(
             ))
         })
     };
-    only.iter().map(find).collect()
+    distinct(only).map(find).collect()
 }
 
 /// Returns the cells with these names. Returns every cell if one name is `all`, and the headline cell if
@@ -124,7 +129,7 @@ pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Resu
             ))
         })
     };
-    cells.iter().map(find).collect()
+    distinct(cells).map(find).collect()
 }
 
 fn write(path: &Path, what: &str) -> Result<(), LabError> {

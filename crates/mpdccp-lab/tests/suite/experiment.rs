@@ -173,6 +173,19 @@ fn runs_finished_before_a_failure_are_kept() {
 }
 
 #[test]
+fn a_variant_or_cell_named_twice_runs_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let mut twice = options(dir.path());
+    twice.only = ["ccid5", "ccid2", "ccid5"].map(str::to_owned).into();
+    twice.cells = ["a", "a"].map(str::to_owned).into();
+    let outcome = experiment::run(&scenario, &Pretend::default(), &twice, &|_| {}).unwrap();
+    let runs: Vec<(&str, u32)> =
+        outcome.summary.runs.iter().map(|run| (run.label.as_str(), run.repeat)).collect();
+    assert_eq!(runs, [("ccid5", 0), ("ccid5", 1), ("ccid2", 0), ("ccid2", 1)]);
+}
+
+#[test]
 fn a_failing_command_ends_the_experiment() {
     let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     for (command, expected) in [(true, 1), (false, 4)] {
