@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::place::Problem;
+use super::validate::is_plain;
 use super::{FlowChange, LinkKeys, keys};
 use linkem_net::with_link_keys;
 
@@ -87,6 +89,16 @@ with_link_keys! {
         /// Changes of single flows, by name.
         #[serde(default)]
         pub flow: BTreeMap<Spanned<String>, FlowChange>,
+    }
+}
+
+impl Cell {
+    /// Returns the error in the cell's name, if any.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        // `--cell all` means every cell.
+        let wrong = !is_plain(&self.name) || self.name == "all";
+        let what = "use letters, digits, `-`, `_` and `.` only, and not `all`";
+        wrong.then(|| (None, format!("cell `{}`: {what}", self.name)))
     }
 }
 

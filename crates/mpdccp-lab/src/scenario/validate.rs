@@ -65,6 +65,7 @@ pub(super) fn validate(s: &Scenario, text: &str) -> Result<(), Problem> {
     for (i, cell) in s.cells.iter().enumerate() {
         cell.path.keys().try_for_each(|name| known_path(s, name))?;
         cell.flow.keys().try_for_each(|name| known_flow(s, name))?;
+        cell.problem().map_or(Ok(()), Err)?;
         for path in 0..s.paths.len() {
             link(&s.path_in(path, cell), &places, (i, cell), duration)?;
         }
@@ -171,11 +172,15 @@ fn no_metric(name: &str) -> String {
     format!("unknown metric `{name}`; expected one of: {}", known.join(", "))
 }
 
+/// Returns whether a name can be a part of file names and of CSV files.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> Result<(), Problem> {
     let mut seen = BTreeSet::new();
     for name in names {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.as_ref().is_empty() || !name.as_ref().chars().all(plain) {
+        if !is_plain(name.as_ref()) {
             return Err(problem(name, "use letters, digits, `-`, `_` and `.` only"));
         }
         if !seen.insert(name.as_ref()) {

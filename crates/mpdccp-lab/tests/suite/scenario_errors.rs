@@ -108,6 +108,8 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("min = 1", "", "t.toml:25: metric", "`max`"),
         ("min = 1", "not_above = \"tcp\"", "t.toml:26: not_above", "ccid2"),
         ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
+        ("[[variant]]", "[[cell]]\nname = \"a/b\"\n[[variant]]", "t.toml: cell `a/b`", "letters"),
+        ("[[variant]]", "[[cell]]\nname = \"all\"\n[[variant]]", "t.toml: cell `all`", "not `all`"),
         ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "`10` is not a time"),
         ("owd = \"10 ms\"", "loss = 0.5", "t.toml:14: loss", "such as \"10 %\""),
         (
