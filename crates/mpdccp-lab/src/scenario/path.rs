@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::place::Problem;
 use super::validate::is_plain;
-use super::{FlowChange, LinkKeys, keys};
+use super::{FlowChange, FlowSpec, LinkKeys, keys};
 use linkem_net::with_link_keys;
 
 with_link_keys! {
@@ -93,12 +93,23 @@ with_link_keys! {
 }
 
 impl Cell {
-    /// Returns the error in the cell's name, if any.
-    pub(super) fn problem(&self) -> Option<Problem> {
+    /// Returns the error in the cell's name or in its changes of `flows`, if any.
+    pub(super) fn problem(&self, flows: &[FlowSpec]) -> Option<Problem> {
         // `--cell all` means every cell.
-        let wrong = !is_plain(&self.name) || self.name == "all";
-        let what = "use letters, digits, `-`, `_` and `.` only, and not `all`";
-        wrong.then(|| (None, format!("cell `{}`: {what}", self.name)))
+        if !is_plain(&self.name) || self.name == "all" {
+            let what = "use letters, digits, `-`, `_` and `.` only, and not `all`";
+            return Some((None, format!("cell `{}`: {what}", self.name)));
+        }
+        self.flow.iter().find_map(|(name, change)| {
+            let what = if change.rate.bps() == 0 {
+                "rate must be above 0"
+            } else if flows.iter().any(|flow| flow.is(name.as_ref()) && flow.rate.is_none()) {
+                "this flow has no `rate` that a cell can change"
+            } else {
+                return None;
+            };
+            Some((Some(name.span()), what.to_owned()))
+        })
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn validate(s: &Scenario, text: &str) -> Result<(), Problem> {
     for (i, cell) in s.cells.iter().enumerate() {
         cell.path.keys().try_for_each(|name| known_path(s, name))?;
         cell.flow.keys().try_for_each(|name| known_flow(s, name))?;
-        cell.problem().map_or(Ok(()), Err)?;
+        cell.problem(&s.flows).map_or(Ok(()), Err)?;
         for path in 0..s.paths.len() {
             link(&s.path_in(path, cell), &places, (i, cell), duration)?;
         }

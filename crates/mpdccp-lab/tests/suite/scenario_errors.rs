@@ -110,6 +110,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
         ("[[variant]]", "[[cell]]\nname = \"a/b\"\n[[variant]]", "t.toml: cell `a/b`", "letters"),
         ("[[variant]]", "[[cell]]\nname = \"all\"\n[[variant]]", "t.toml: cell `all`", "not `all`"),
+        ("owd = \"10 ms\"", "flow.f.rate = \"0 Mbit/s\"", "t.toml:14: f", "above 0"),
         ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "`10` is not a time"),
         ("owd = \"10 ms\"", "loss = 0.5", "t.toml:14: loss", "such as \"10 %\""),
         (
@@ -194,6 +195,12 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("\"poisson\"", "\"trace\", file = \"none\"", "t.toml:25: source", "none"),
         ("rate = \"5 Mbit/s\"", "", "t.toml:25: source", "needs `rate`"),
         ("via = \"p1\"", "via = \"p2\"", "t.toml:32: via", "path"),
+        (
+            "[[variant]]",
+            "[[cell]]\nname = \"c\"\nflow.g.rate = \"1 Mbit/s\"\n[[variant]]",
+            "t.toml:18: g",
+            "no `rate`",
+        ),
         ("count = 2", "count = 0", "t.toml:29: count", "from 1 to 100"),
         ("kind = \"tcp\"", "kind = \"short\"", "t.toml:28: name", "`every`"),
         (
