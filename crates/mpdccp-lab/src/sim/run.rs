@@ -65,7 +65,14 @@ impl<'a> Run<'a> {
         }
         // The numbers of short flows' connections come after those of the flows.
         let mut next = flows.len() as u16;
-        flows.iter_mut().for_each(|flow| next += flow.number_connections(next));
+        for flow in &mut flows {
+            let after = next.checked_add(flow.number_connections(next)).filter(|after| *after <= RETURN);
+            next = after.ok_or_else(|| {
+                LabError::Wrong(format!(
+                    "all short flows together need fewer than {RETURN} connections in the simulator; use a longer `every`"
+                ))
+            })?;
+        }
         let paths = plan.paths();
         let at = |s: f64| start + secs(s);
         let until = *scenario.duration_s.as_ref();

@@ -2,7 +2,8 @@
 
 use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
-use mpdccp_lab::{Fate, RunRecord};
+use mpdccp_lab::sim::Sim;
+use mpdccp_lab::{Backend, Fate, LabError, Plan, RunRecord};
 
 /// A scenario with every kind of randomness.
 const MIXED: &str = r#"
@@ -260,6 +261,26 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
     }
 }
 
+/// Packets carry the number of their connection in 15 bits.
+#[test]
+fn more_short_connections_than_numbers_are_refused() {
+    let text = r#"
+name = "t"
+title = "t"
+duration_s = 10
+path = [{ name = "a", rate = "20 Mbit/s", queue = "200 kB" }]
+variant = [{ label = "plain", baseline = { kind = "plain" } }]
+flow = [{ name = "web", count = 4, kind = "short", cc = "cubic", sizes = ["1 kB"], every = "1 ms" }]
+"#;
+    let scenario = parse(text);
+    let (variant, cell) = (&scenario.variants[0], scenario.headline());
+    let plan = Plan { scenario: &scenario, variant, cell, repeat: 0, seed: 1 };
+    match Sim::default().run(&plan, &mut |_| {}) {
+        Err(LabError::Wrong(why)) => assert!(why.contains("fewer than 32768"), "{why}"),
+        other => panic!("{:?}", other.err()),
+    }
+}
+
 #[test]
 fn chances_belong_to_paths_and_flows_and_not_to_who_runs() {
     let scenario = parse(
@@ -301,8 +322,6 @@ fn traffic_begins_after_the_idle_time() {
 
 #[test]
 fn flows_of_programs_are_left_out_of_virtual_time() {
-    use mpdccp_lab::sim::Sim;
-    use mpdccp_lab::{Backend as _, Plan};
     let with = |rest: &str| {
         parse(&MIXED.replace("[[flow]]\nname = \"udp\"", &format!("[[flow]]\nname = \"curl\"\nkind = \"command\"\nclient = \"true\"\n{rest}[[flow]]\nname = \"udp\"")))
     };
