@@ -54,6 +54,11 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     let before = options.against.as_deref().map(report::read).transpose()?;
     let distribution = random_links::read()?;
     let indices = indices(&distribution, options)?;
+    if indices.is_empty() {
+        let text =
+            "no point to judge: the options select none (`--kernel` leaves out points above 200 Mbit/s)";
+        return Err(LabError::Wrong(text.to_owned()));
+    }
     let sim = Sim::default();
     let references = Kept::new(&options.references, &distribution, bbr)?;
     let source = Source { backend: &sim, references: Some(&references) };
@@ -114,7 +119,7 @@ fn indices(distribution: &random_links::Distribution, options: &Options) -> Resu
             names.join(", ")
         )));
     }
-    let all = options.point.map_or(0..options.draws, |point| point..point + 1);
+    let all = options.point.map_or(0..options.draws, |point| point..point.saturating_add(1));
     let slow = |index: &u64| distribution.point(options.seed, *index).mbps <= kernel::FASTEST;
     let all = all.filter(|index| options.kernel.is_none() || slow(index));
     // The classes of the points alternate, so the index determines the class.
@@ -161,6 +166,8 @@ mod tests {
         assert_eq!(policed, [2, 16]);
         assert!(policed.iter().all(|i| distribution.point(1, *i).class == "policed"));
         assert_eq!(indices(&distribution, &options("policed", Some(3))).unwrap(), [0; 0]);
+        let error = run(&options("policed", Some(3)), &|_, _| {}).unwrap_err();
+        assert!(matches!(&error, LabError::Wrong(why) if why.contains("no point")), "{error}");
         let error = indices(&distribution, &options("polite", None)).unwrap_err().to_string();
         assert!(error.contains("unknown class `polite`") && error.contains("drop-tail, AQM"), "{error}");
     }
