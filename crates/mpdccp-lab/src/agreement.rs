@@ -96,14 +96,15 @@ impl Pair {
 /// Fails if a summary cannot be read, or if the directories have nothing in common.
 pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     let mut out = Vec::new();
-    for below in below(a)? {
+    let (dirs, _) = (below(a)?, below(b)?);
+    for below in dirs {
         let (a, b) = (a.join(&below).join("summary.json"), b.join(&below).join("summary.json"));
         if a.is_file() && b.is_file() {
             out.extend(common(&read(&a)?, &read(&b)?));
         }
     }
     if out.is_empty() {
-        return Err(LabError::Failed(format!(
+        return Err(LabError::Wrong(format!(
             "{} and {} have no scenario and variant in common; give output directories of `lab run` or `lab reproduce`",
             a.display(),
             b.display()

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use mpdccp_lab::LabError;
 use mpdccp_lab::agreement::{Agreement, Both, Pair, as_text, pairs};
 use serde_json::{Value, json};
 
@@ -92,8 +93,12 @@ fn a_few_runs_show_no_agreement() {
     summary(&b, "s", &[("ccid2", 10.0, 5.0)]);
     assert_eq!(pairs(&a, &b).unwrap()[0].agreement(), Agreement::Apart);
     summary(&b, "another", &[("ccid2", 10.0, 5.0)]);
-    let error = pairs(&a, &b).unwrap_err().to_string();
-    assert!(error.contains("in common"), "{error}");
+    let error = pairs(&a, &b).unwrap_err();
+    assert!(matches!(&error, LabError::Wrong(why) if why.contains("in common")), "{error}");
+    for (a, b) in [(&a, &dir.path().join("none")), (&dir.path().join("none"), &b)] {
+        let error = pairs(a, b).unwrap_err();
+        assert!(matches!(&error, LabError::Wrong(why) if why.contains("cannot read")), "{error}");
+    }
     let five = [10.0; 5];
     assert_eq!(pair(&five, &[20.0; 5], &[50.0; 5]).agreement(), Agreement::Open);
 }
