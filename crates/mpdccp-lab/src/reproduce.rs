@@ -41,6 +41,10 @@ pub fn run(
         let text = format!("`{name_or_file}` sets its own durations; remove --duration");
         return Err(LabError::Wrong(text));
     }
+    if !options.only.is_empty() && name_or_file == dcp::NAME {
+        let text = format!("`{name_or_file}` always makes all its experiments; remove --only");
+        return Err(LabError::Wrong(text));
+    }
     if name_or_file == dcp::NAME {
         return dcp::run(backend, options, watch);
     }

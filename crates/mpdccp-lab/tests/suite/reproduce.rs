@@ -81,6 +81,9 @@ fn finished_runs_are_not_repeated() {
         assert!(dir.path().join("figures").join(figure).is_file(), "{figure}");
     }
     let none = MadeUp { made: AtomicUsize::new(0), patience: 0 };
+    let only = Options { only: vec!["dcp/one-flow".to_owned()], ..options.clone() };
+    let error = run("dcp", &none, &only, &|_| {}).unwrap_err();
+    assert!(matches!(&error, LabError::Wrong(why) if why.contains("--only")), "{error}");
     let error = run("no such", &none, &options, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("paper") && error.contains("dcp"), "{error}");
 }
