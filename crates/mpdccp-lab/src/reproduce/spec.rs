@@ -102,6 +102,9 @@ impl SectionSpec {
                 "unknown metric `{unknown}`; docs/summary.md lists all metrics"
             )));
         }
+        if self.runs == Some(0) {
+            return Err(LabError::Wrong("`runs` must be at least 1".to_owned()));
+        }
         for quick in [false, true] {
             let scenario = self.scenario(quick, None)?;
             experiment::choose_variants(&scenario, &self.variants)?;

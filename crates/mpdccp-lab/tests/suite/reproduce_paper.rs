@@ -90,6 +90,7 @@ runs = 1
         ("\"ccid5\"", "\"ccid9\"", "ccid9"),
         ("paper/delay", "paper/dilay", "paper/dilay"),
         ("path.*.owd", "path.nine.owd", "nine"),
+        ("runs = 1", "runs = 0", "at least 1"),
     ] {
         std::fs::write(file, set.replace(from, to)).unwrap();
         let error = run(file, &Sim::default(), &chosen, &|_| {}).unwrap_err().to_string();
