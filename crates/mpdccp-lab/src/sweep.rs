@@ -178,6 +178,12 @@ pub fn run(
             Err(e) => stopped = stopped.or(Some(e)),
         }
     }
+    // If no run was made, keep the output of an earlier sweep.
+    if made.is_empty()
+        && let Some(e) = stopped.take()
+    {
+        return Err(e);
+    }
     outcome.found = made.iter().filter(|(_, kept)| kept.found).count();
     outcome.made = made.len() - outcome.found;
     let Some(sweep) = &scenario.sweep else { return stopped.map_or(Ok(outcome), Err) };

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 
-use mpdccp_lab::Scenario;
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::sweep::{Options, Outcome, Progress, Shard, merge, run};
+use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
 const SCENARIO: &str = r#"
 name = "s"
@@ -152,6 +152,40 @@ fn failures_are_told_and_others_finish() {
     assert_eq!(seen.len(), 24);
     assert!(outcome.failed.iter().all(|(what, why)| what.starts_with("ccid2") && why.contains("ended")));
     assert_eq!((outcome.made, outcome.failed.len()), (12, 12), "{:?}", outcome.failed);
+}
+
+/// A backend that the user interrupts at once.
+struct Interrupted;
+
+impl Backend for Interrupted {
+    fn name(&self) -> &'static str {
+        "netns"
+    }
+
+    fn run(&self, _: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        Err(LabError::Interrupted)
+    }
+}
+
+#[test]
+fn an_interruption_before_the_first_run_keeps_the_earlier_file() {
+    let dir = tempfile::tempdir().unwrap();
+    sweep(dir.path(), SCENARIO).0.unwrap();
+    let files = ["s.csv", "s.runs"].map(|name| dir.path().join(name));
+    let before = files.each_ref().map(|file| fs::read(file).unwrap());
+    let options = Options {
+        out: files[0].clone(),
+        seed: 1,
+        threads: 1,
+        only: Vec::new(),
+        cells: Vec::new(),
+        seeds: None,
+        shard: Shard::default(),
+    };
+    let scenario = Scenario::parse("s.toml", SCENARIO).unwrap();
+    let error = run(&scenario, &Interrupted, &options, &|_| {}).unwrap_err();
+    assert!(matches!(error, LabError::Interrupted), "{error}");
+    assert!(files.each_ref().map(|file| fs::read(file).unwrap()) == before);
 }
 
 #[test]
