@@ -98,6 +98,8 @@ pub struct Outcome {
     pub made: usize,
     /// Failed runs with their errors.
     pub failed: Vec<(String, String)>,
+    /// Labels of the variants that the backend does not support, with the missing prerequisite.
+    pub skipped: BTreeMap<String, String>,
     /// Text with the medians over the seeds of the metrics in `show`.
     pub table: String,
     /// The same medians as numbers, in sweep order.
@@ -140,9 +142,9 @@ fn line(fields: &[String]) -> String {
 /// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
 /// # Errors
-/// Fails if the scenario has no sweep or an invalid point, if a prerequisite is missing, if the user
-/// interrupts the sweep, or if a file cannot be read or written. If a run fails, the function continues, and
-/// lists the run in [`Outcome::failed`].
+/// Fails if the scenario has no sweep or an invalid point, if the backend supports none of the variants, if
+/// the user interrupts the sweep, or if a file cannot be read or written. If a run fails, the function
+/// continues, and lists the run in [`Outcome::failed`].
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -155,6 +157,10 @@ pub fn run(
     let points = scenario.points(&cells).map_err(wrong)?;
     let seeds = options.seeds.or(scenario.sweep.as_ref().map(|s| s.seeds)).unwrap_or(1);
     let mut jobs = jobs(&points, &cells, seeds, options)?;
+    let skipped = leave_out(backend, &mut jobs);
+    if let (true, Some(why)) = (jobs.is_empty(), skipped.values().next()) {
+        return Err(LabError::Missing(why.clone()));
+    }
     let Shard { nth, of } = options.shard;
     jobs = jobs.into_iter().skip(nth - 1).step_by(of).collect();
     let runs = Runs {
@@ -167,7 +173,7 @@ pub fn run(
     let results = runs.make(&plans, &|event| {
         Progress::tell(&event, &line(&jobs[event.index].key), watch);
     });
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome { skipped, ..Outcome::default() };
     let mut made: Vec<(&Job<'_>, Kept)> = Vec::new();
     // Report the finished runs even if something stopped the sweep.
     let mut stopped = None;
@@ -234,6 +240,10 @@ impl Backend for Nowhere<'_> {
         self.0.name()
     }
 
+    fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
+        self.0.lacks(plan)
+    }
+
     fn made_by(&self, plan: &Plan<'_>) -> BTreeMap<String, String> {
         self.0.made_by(plan)
     }
@@ -268,6 +278,20 @@ fn jobs<'a>(
         }
     }
     Ok(jobs)
+}
+
+/// Removes the runs of variants that the backend does not support. Returns the labels of these variants, with
+/// the missing prerequisite.
+fn leave_out(backend: &dyn Backend, jobs: &mut Vec<Job<'_>>) -> BTreeMap<String, String> {
+    let mut skipped = BTreeMap::new();
+    jobs.retain(|job| match backend.lacks(&job.plan) {
+        Some(why) => {
+            skipped.insert(job.plan.variant.label.as_ref().clone(), why);
+            false
+        }
+        None => true,
+    });
+    skipped
 }
 
 /// A column's name, and each flow's value in it (from the last phase).

@@ -266,6 +266,9 @@ fn sweep(args: &Sweep) -> Result<(), LabError> {
     } else {
         sweep::merge(&scenario, backend.as_ref(), &options, &args.merge, &watch)?
     };
+    for (label, why) in &outcome.skipped {
+        eprintln!("skipped: {label}: {why}");
+    }
     println!("{}", outcome.table);
     println!("{} new runs, {} stored runs: {}", outcome.made, outcome.found, options.out.display());
     match outcome.failed.len() {

@@ -160,6 +160,7 @@ pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
             out.push(format!("{label} reaches its aim at {met} of {} points.", aims.len()));
         }
     }
+    out.extend(outcome.skipped.iter().map(|(label, why)| format!("{label} was skipped: {why}.")));
     out.extend(outcome.failed.iter().map(|(what, why)| format!("The run {what} failed: {why}.")));
     out
 }

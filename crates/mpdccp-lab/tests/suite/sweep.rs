@@ -154,6 +154,25 @@ fn failures_are_told_and_others_finish() {
     assert_eq!((outcome.made, outcome.failed.len()), (12, 12), "{:?}", outcome.failed);
 }
 
+#[test]
+fn variants_that_the_backend_does_not_support_are_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"
+name = "s"
+title = "t"
+duration_s = 1
+path = [{ name = "a", rate = "10 Mbit/s", queue = "125000 B" }]
+variant = [{ label = "tunnel" }, { label = "mptcp", baseline = { kind = "mptcp" } }]
+flow = [{ name = "f", kind = "tcp", cc = "cubic" }]
+sweep = { parameters = { "path.a.owd" = ["1 ms", "2 ms"] } }
+"#;
+    let outcome = sweep(dir.path(), text).0.unwrap();
+    assert_eq!((outcome.made, outcome.failed.len(), outcome.medians.len()), (2, 0, 2));
+    assert!(outcome.skipped["mptcp"].contains("only namespaces"), "{:?}", outcome.skipped);
+    let none = sweep(dir.path(), &text.replace("{ label = \"tunnel\" }, ", "")).0.unwrap_err();
+    assert!(none.contains("only namespaces"), "{none}");
+}
+
 /// A backend that the user interrupts at once.
 struct Interrupted;
 
