@@ -257,6 +257,21 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
     assert!(tcp.received > 20 && tcp.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{tcp:?}");
 }
 
+/// The shell runs the program as a child, and the child must end as well.
+#[test]
+fn a_command_sends_nothing_after_its_flow_stops() {
+    let Some(_alone) = alone() else { return };
+    if std::process::Command::new("ping").arg("-V").output().is_err() {
+        println!("SKIPPED there is no ping");
+        return;
+    }
+    let once = "client = \"echo to $SERVER; ping -c 20 -i 0.02 -s 1000 $SERVER\"";
+    let long = "stop_s = 0.4\nclient = \"ping -c 100 -i 0.02 -s 1000 $SERVER | cat; true\"";
+    assert!(BASELINES.contains(once));
+    let pings = &run_baseline(&BASELINES.replace(once, long), "plain-b").flows[0];
+    assert!((5..50).contains(&pings.sent.unwrap()), "{pings:?}");
+}
+
 #[test]
 fn short_flows_run_over_kernel_tcp() {
     let Some(_alone) = alone() else { return };

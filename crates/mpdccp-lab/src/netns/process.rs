@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::namespaces::Namespace;
 use crate::LabError;
@@ -107,18 +107,18 @@ impl Process {
         Some(cpu_ticks(&stat)? as f64 / USER_HZ)
     }
 
-    /// Asks the process to end, and kills it if it does not end in time.
+    /// Asks the process and those that it started to end, and kills them if the process does not end in time.
     pub(super) fn end(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(3);
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-            && matches!(self.child.try_wait(), Ok(None))
-        {
-            let _ = kill_process(pid, Signal::INT);
+        // Signal the whole group, because a shell does not pass the signal on to the programs that it runs.
+        let group = Pid::from_child(&self.child);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process_group(group, Signal::INT);
         }
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if asked.elapsed() > PATIENCE {
-                let _ = self.child.kill();
+                let _ = kill_process_group(group, Signal::KILL);
                 let _ = self.child.wait();
                 return;
             }
