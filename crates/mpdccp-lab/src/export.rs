@@ -130,12 +130,28 @@ pub fn mahimahi(path: &PathSpec, duration: Duration) -> [String; 2] {
     [0, 1].map(|way| {
         let mut out = String::new();
         let mut credit = 0.0;
+        // The current stage of the course, and when the link began its `rate_trace`.
+        let (mut stage, mut begun) = (usize::MAX, 0);
         for ms in 0..(end * 1e3).round() as u64 {
             let at = ms as f64 / 1e3;
-            let stage = course.partition_point(|(from, _)| *from <= at).saturating_sub(1);
-            let keys: Option<&LinkKeys> = course.get(stage).map(|(_, ways)| &ways[way]);
-            let rate = keys.filter(|keys| keys.is_up()).map_or(0, |keys| keys.mean_rate().bps());
-            credit += rate as f64 / 8e3;
+            let now = course.partition_point(|(from, _)| *from <= at).saturating_sub(1);
+            let keys: Option<&LinkKeys> = course.get(now).map(|(_, ways)| &ways[way]);
+            if now != stage {
+                // A link begins a trace anew only if it had another one, or none.
+                let before = course.get(stage).and_then(|(_, ways)| ways[way].trace.as_ref());
+                if keys.and_then(|keys| keys.trace.as_ref()) != before {
+                    begun = ms;
+                }
+                stage = now;
+            }
+            let keys = keys.filter(|keys| keys.is_up());
+            credit += match keys.and_then(|keys| keys.trace.as_ref()) {
+                Some(trace) => {
+                    let [from, to] = [ms - begun, ms - begun + 1].map(Duration::from_millis);
+                    trace.opportunities(from, to) as f64 * OPPORTUNITY
+                }
+                None => keys.map_or(0, |keys| keys.mean_rate().bps()) as f64 / 8e3,
+            };
             while credit >= OPPORTUNITY {
                 credit -= OPPORTUNITY;
                 out += &format!("{}\n", ms + 1);
@@ -227,5 +243,23 @@ flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
         assert_eq!(between(&forward, 9_001, 10_001), 0);
         assert!((82..=84).contains(&between(&reverse, 1_001, 2_001)));
         assert!(Trace::parse(&forward).is_ok());
+    }
+
+    #[test]
+    fn a_trace_that_the_scenario_reads_is_exported_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("lte.trace"), "2\n2\n5\n10\n").unwrap();
+        let text = r#"name = "t"
+title = "t"
+duration_s = 0.05
+path = [{ name = "a", rate_trace = "lte.trace", queue = "9 packets", events = [{ at_s = 0.02, owd = "5 ms" }, { at_s = 0.03, up = false }] }]
+variant = [{ label = "v" }]
+flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
+"#;
+        let file = dir.path().join("t.toml");
+        let scenario = Scenario::parse(file.to_str().unwrap(), text).unwrap();
+        let [forward, _] = mahimahi(&scenario.path_in(0, scenario.headline()), scenario.duration());
+        let times: Vec<u64> = forward.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(times, [2, 2, 5, 10, 12, 12, 15, 20, 22, 22, 25, 30]);
     }
 }

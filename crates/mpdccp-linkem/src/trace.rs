@@ -89,6 +89,13 @@ impl Trace {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }
 
+    /// Returns the number of opportunities after `from` and until `to`, both measured from the start of the
+    /// first period.
+    pub fn opportunities(&self, from: Duration, to: Duration) -> u64 {
+        let until = |time: Duration| self.first_from(time.saturating_add(Duration::from_nanos(1)));
+        until(to).saturating_sub(until(from))
+    }
+
     /// Returns the time of opportunity `number`, measured from the start of the first period. Numbers
     /// continue from one period to the next.
     pub(crate) fn time(&self, number: u64) -> Duration {
@@ -140,6 +147,13 @@ mod tests {
         for (time, number) in [(0, 0), (1, 1), (3, 1), (4, 3), (10, 3), (11, 5), (13, 5), (20, 7), (21, 9)] {
             assert_eq!(trace.first_from(ms(time)), number, "at {time} ms");
         }
+    }
+
+    #[test]
+    fn counts_between_times() {
+        let trace = Trace::parse("0\n3\n3\n10\n").unwrap();
+        let counts = (0..13).map(|from| trace.opportunities(ms(from), ms(from + 1))).collect::<Vec<_>>();
+        assert_eq!(counts, [0, 0, 2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 2]);
     }
 
     #[test]
