@@ -118,10 +118,9 @@ fn events(s: &Scenario, duration: f64) -> Result<(), Problem> {
             return Err(problem(&baseline.label, "`baseline` cannot be combined with [[event]]"));
         }
     }
-    for variant in s.variants.iter().filter(|_| !s.events.is_empty()) {
-        follow(s, variant)?;
-    }
-    Ok(())
+    // Also without events, the tunnel's files must be valid at the start.
+    let tunnel = |c: &&Variant| s.mode == Mode::Tunnel && c.baseline.is_none();
+    s.variants.iter().filter(tunnel).try_for_each(|c| follow(s, c))
 }
 
 /// Checks a variant's tunnel files at the start and after each reload.

@@ -61,6 +61,12 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("scheduler = \"cpf\"", "security = \"keys\"", "t.toml:6", "\"noise\""),
         ("scheduler = \"cpf\"", "queue_packets = 0", "t.toml:6", "expected 1 or more"),
         (
+            "scheduler = \"cpf\"",
+            "policy_rule = [{ protocol = \"udp\", paths = [\"p2\"] }]",
+            "t.toml:16: label",
+            "unknown path",
+        ),
+        (
             "[tunnel]\nscheduler = \"cpf\"",
             "mode = \"direct\"\n[tunnel]\nsecurity = \"noise\"",
             "t.toml:17",
@@ -177,6 +183,7 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("\"rr\"", "\"rrr\"", "t.toml:19: scheduler", "cpf"),
         ("\"passive\"", "\"lazy\"", "t.toml:19: reordering", "active-fixed"),
         ("reordering = \"passive\"", "order = 1", "t.toml:19: order", "reordering"),
+        ("ccid = 5", "ccid = 5\npaths = [\"back\"]", "t.toml:17: label", "at least one"),
         ("mirror = \"back\"", "mirror = \"p1\"", "t.toml:26: mirror", "outside = true"),
         ("mirror = \"back\"", "miror = \"back\"", "t.toml:26: miror", "mirror"),
         ("outside = true", "outside = false", "t.toml:26: mirror", "outside = true"),
