@@ -287,6 +287,19 @@ fn short_flows_run_over_kernel_tcp() {
 }
 
 #[test]
+fn connections_over_a_dead_path_do_not_delay_the_end() {
+    let Some(_alone) = alone() else { return };
+    let shell = BASELINES.split("[[flow]]").nth(1).unwrap();
+    let web =
+        "\nname = \"shell\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"50 ms\"\n";
+    let dead = "rate = \"10 Mbit/s\"\nevents = [{ at_s = 0.2, up = false }]\n";
+    let begun = std::time::Instant::now();
+    run_baseline(&BASELINES.replace(shell, web).replace("rate = \"10 Mbit/s\"\n", dead), "plain-b");
+    // Without a limit, the kernel gives up after two minutes.
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
     let Some(_alone) = alone() else { return };
     let text = BASELINES.replace(

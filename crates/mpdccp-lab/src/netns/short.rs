@@ -149,7 +149,7 @@ impl Flow for Short {
 impl Short {
     /// Opens one connection and writes all its data.
     fn carry(&self, number: u64, bytes: u32, over: &AtomicBool) -> Option<()> {
-        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol).ok()?.into();
+        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol, over).ok()?.into();
         stream.set_write_timeout(Some(NAP)).ok()?;
         let mut data = vec![0; (bytes as usize).max(HEADER)];
         data[..8].copy_from_slice(&number.to_be_bytes());

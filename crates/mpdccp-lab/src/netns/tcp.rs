@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dccp_net::Clock;
 use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::flow::{Counters, Flow, Receiver, Sent};
@@ -126,8 +127,14 @@ pub(super) fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListen
     Ok(socket.into())
 }
 
-/// Connects to `to` with congestion control `cc`, from the calling thread's namespace.
-pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
+/// Connects to `to` with congestion control `cc`, from the calling thread's namespace. Gives up when `over`
+/// is set.
+pub(super) fn connect(
+    to: SocketAddr,
+    cc: &str,
+    protocol: Protocol,
+    over: &AtomicBool,
+) -> Result<Socket, LabError> {
     let failed = |e| LabError::failed(format!("cannot connect TCP {cc} to {to}"), e);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
     // Always set the congestion control: the system's default may be a different one.
@@ -136,8 +143,26 @@ pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<So
             "this kernel has no TCP congestion control `{cc}` ({e}): load its module (modprobe tcp_{cc})"
         ))
     })?;
-    socket.connect(&to.into()).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    match socket.connect(&to.into()) {
+        Err(e) if e.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
+            established(&socket, over).map_err(failed)?;
+        }
+        connected => connected.map_err(failed)?,
+    }
+    socket.set_nonblocking(false).map_err(failed)?;
     Ok(socket)
+}
+
+/// Waits until a socket is connected. Over a dead path, the kernel itself would try for two minutes.
+fn established(socket: &Socket, over: &AtomicBool) -> std::io::Result<()> {
+    let nap = Timespec { tv_sec: 0, tv_nsec: NAP.as_nanos() as i64 };
+    while poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&nap)).unwrap_or(0) == 0 {
+        if over.load(Ordering::Relaxed) {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+    }
+    socket.take_error()?.map_or(Ok(()), Err)
 }
 
 /// Returns the counters of the connection from `client` to `to`, taken from the output of `ss`.
@@ -206,7 +231,7 @@ impl Flow for Bulk {
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
         sleep_until(from, over);
-        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol)?.into();
+        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol, over)?.into();
         stream
             .set_write_timeout(Some(NAP))
             .map_err(|e| LabError::failed("cannot set up the TCP sender's socket", e))?;
@@ -280,7 +305,7 @@ impl Flow for Paced {
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
-        let socket = connect(self.to, &self.cc, Protocol::TCP)?;
+        let socket = connect(self.to, &self.cc, Protocol::TCP, over)?;
         let failed = |e| LabError::failed(format!("cannot send TCP flow `{}`", self.spec.name.as_ref()), e);
         socket.set_tcp_nodelay(true).map_err(failed)?;
         socket.set_tcp_notsent_lowat(UNSENT_RECORDS * self.record).map_err(failed)?;
