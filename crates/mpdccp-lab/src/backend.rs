@@ -104,7 +104,7 @@ pub trait Backend: Sync {
 }
 
 /// Error of an experiment.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum LabError {
     /// A prerequisite is missing. The text names it and says how to obtain it.
     Missing(String),

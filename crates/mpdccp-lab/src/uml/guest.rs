@@ -25,7 +25,7 @@ pub fn guest(dir: &Path) -> Result<(), LabError> {
         whole(&dir.join(left::RECORD), &bytes)
     });
     if let Err(why) = ended {
-        let _ = whole(&dir.join(left::ERROR), why.to_string().as_bytes());
+        let _ = leave_error(dir, &why);
     }
     // The kernel would panic if its first process exited.
     let _ = reboot(RebootCommand::PowerOff);
@@ -59,6 +59,12 @@ fn run(dir: &Path) -> Result<RunRecord, LabError> {
         let _ = serde_json::to_vec(now).map(|bytes| whole(&sample, &bytes));
     };
     Netns::new(program).run(&plan, &mut watch)
+}
+
+/// Writes the error of the run for the lab outside the kernel.
+pub(super) fn leave_error(dir: &Path, why: &LabError) -> Result<(), LabError> {
+    let bytes = serde_json::to_vec(why).map_err(|e| LabError::failed("cannot write the error", e))?;
+    whole(&dir.join(left::ERROR), &bytes)
 }
 
 /// Writes a file in such a way that a reader sees either the whole file or none.

@@ -200,8 +200,8 @@ impl Backend for Uml {
                 watch(&sample);
             }
         }
-        if let Ok(why) = fs::read_to_string(dir.path().join(left::ERROR)) {
-            return Err(LabError::Failed(why));
+        if let Some(why) = error_in(dir.path()) {
+            return Err(why);
         }
         let record = fs::read(dir.path().join(left::RECORD)).map_err(|_| {
             LabError::failed("the kernel ended without a result; its last output", last_words(dir.path()))
@@ -226,9 +226,29 @@ fn sweep() {
     });
 }
 
+/// Returns the error that the guest wrote. Its kind decides whether the other runs continue.
+fn error_in(dir: &Path) -> Option<LabError> {
+    let text = fs::read_to_string(dir.join(left::ERROR)).ok()?;
+    Some(serde_json::from_str(&text).unwrap_or(LabError::Failed(text)))
+}
+
 fn last_words(dir: &Path) -> String {
     let bytes = fs::read(dir.join(left::CONSOLE)).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(error_in(dir.path()).is_none());
+        guest::leave_error(dir.path(), &LabError::Command("no such file".to_owned())).unwrap();
+        let error = error_in(dir.path()).unwrap();
+        assert!(matches!(&error, LabError::Command(why) if why == "no such file"), "{error}");
+    }
 }
