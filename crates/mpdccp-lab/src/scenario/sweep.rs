@@ -54,6 +54,10 @@ impl Scenario {
             if values.is_empty() {
                 return Err(wrong(format!("sweep: `{name}` has no values")));
             }
+            let repeated = |(i, value): &(usize, &Value)| values[..*i].contains(value);
+            if let Some((_, twice)) = values.iter().enumerate().find(repeated) {
+                return Err(wrong(format!("sweep: `{name}` has the value {twice} twice")));
+            }
             let all = self.document.get("cell").and_then(Value::as_array).into_iter().flatten();
             let in_use =
                 |cell: &&str| all.clone().find(|all| all.get("name").and_then(Value::as_str) == Some(*cell));

@@ -214,6 +214,7 @@ fn a_sweep_that_makes_no_sense_says_why() {
     assert!(wrong("path.*.owd", "path.b.owd").contains("`b` not found"));
     assert!(wrong("path.*.owd", "path.*.delay").contains("delay"));
     assert!(wrong("30 ms", "30 mm").contains("mm"));
+    assert!(wrong("30 ms", "0 ms").contains("has the value \"0 ms\" twice"));
     // A cell may change a key for all paths, for one path, or for a flow.
     for cell in ["owd = \"1 ms\"", "path.a.owd = \"1 ms\"", "flow.f.rate = \"1 Mbit/s\""] {
         let cell = format!("[[cell]]\nname = \"c\"\n{cell}\n[[flow]]");
