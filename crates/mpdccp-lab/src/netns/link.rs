@@ -60,14 +60,15 @@ impl RunningLink {
             let recorder = Watch { reverse: way == 1, records, farther: farther.clone(), latest: 0 };
             Strand { device, config, seed: seeds[way], recorder }
         };
-        let [forward, reverse] = spec.ways.each_ref().map(LinkKeys::config);
+        let begin = spec.ways_before_start();
+        let [forward, reverse] = begin.each_ref().map(LinkKeys::config);
         let ends = [strand(client, forward, 0), strand(server, reverse, 1)];
         let cable = Cable::new(ends).map_err(|e| LabError::failed("cannot create a link", e))?;
         let path = Path {
             names: paths.iter().map(|(_, path)| path.name.as_ref().clone()).collect(),
             cable,
             events: spec.course_with_models(end_s),
-            begin: spec.ways.clone(),
+            begin,
             shared: shared.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -206,7 +207,7 @@ struct Path {
     cable: Cable<Watch>,
     /// State of the link after each event, with the event's time in seconds after t = 0.
     events: Vec<(f64, [LinkKeys; 2])>,
-    /// State of the link at t = 0.
+    /// State of the link before t = 0.
     begin: [LinkKeys; 2],
     shared: Arc<Shared>,
 }

@@ -121,6 +121,15 @@ impl PathEvent {
 }
 
 impl PathSpec {
+    /// Returns the keys of both directions before t = 0. A trace begins at t = 0, so that all runs have the
+    /// same rates, however long their set-up takes. Until then, the link has the trace's mean rate.
+    pub(crate) fn ways_before_start(&self) -> [LinkKeys; 2] {
+        self.ways.clone().map(|keys| match keys.trace {
+            Some(_) => LinkKeys { rate: Some(keys.mean_rate()), trace: None, rate_trace: None, ..keys },
+            None => keys,
+        })
+    }
+
     /// Returns the keys of both directions after each event of the path, in order of time (seconds after t =
     /// 0).
     pub fn course(&self) -> Vec<(f64, [LinkKeys; 2])> {

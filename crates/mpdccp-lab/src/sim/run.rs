@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
             .enumerate()
             .filter(|(_, p)| p.shares.is_none())
             .flat_map(|(i, p)| p.course_with_models(until).into_iter().map(move |(s, ways)| (at(s), i, ways)))
-            .chain(paths.iter().enumerate().map(|(i, p)| (Time::ZERO, i, p.ways.clone())))
+            .chain(paths.iter().enumerate().map(|(i, p)| (Time::ZERO, i, p.ways_before_start())))
             .collect();
         // Use a stable sort, so that events at the same time keep their order.
         events.sort_by_key(|e| e.0);
@@ -289,7 +289,7 @@ fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
     let shared =
         spec.shares.as_ref().and_then(|name| all.iter().position(|p| p.name.as_ref() == name.as_ref()));
     WorldPath {
-        links: spec.ways.each_ref().map(LinkKeys::config),
+        links: spec.ways_before_start().each_ref().map(LinkKeys::config),
         owner: shared.unwrap_or(index),
         name: PathName::of(spec.name.as_ref()),
         prio: spec.priority.unwrap_or(3),

@@ -160,6 +160,29 @@ fn a_trace_is_out_of_phase_with_itself_unless_given_twice() {
     assert_eq!(there.trace, back.trace);
 }
 
+/// The link is there for a second before t = 0.
+#[test]
+fn a_trace_begins_with_the_traffic() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("slow.trace"), "700\n").unwrap();
+    let text = r#"
+name = "t"
+title = "t"
+duration_s = 4
+path = [{ name = "a", queue = "100 kB", rate_trace = "slow.trace" }]
+variant = [{ label = "plain", baseline = { kind = "plain" } }]
+flow = [{ name = "f", kind = "udp", payload = 100, rate = "10 kbit/s" }]
+"#;
+    let scenario = Scenario::parse(&dir.path().join("t.toml").to_string_lossy(), text).unwrap();
+    let (record, _) = run(&scenario, "plain", "base");
+    let arrived = record.paths[0].forward.packets.iter().filter_map(|packet| match packet.fate {
+        Fate::Delivered(at) => Some(at.since(record.start).as_micros()),
+        Fate::QueueDrop | Fate::Lost => None,
+    });
+    let arrived: Vec<u128> = arrived.collect();
+    assert!(arrived.len() > 10 && arrived.iter().all(|at| at % 700_000 == 0), "{arrived:?}");
+}
+
 const BASELINES: &str = r#"
 name = "t"
 title = "t"
