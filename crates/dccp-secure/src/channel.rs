@@ -89,7 +89,9 @@ impl Keypair {
     }
 
     fn is_old(&self, now: Time) -> bool {
-        now.since(self.made) >= REKEY_AFTER || self.counter >= self.aead.most_records() / 2
+        // Count the received records too: the other end cannot replace its key by itself.
+        let records = self.counter.max(self.seen.next());
+        now.since(self.made) >= REKEY_AFTER || records >= self.aead.most_records() / 2
     }
 }
 
@@ -399,6 +401,19 @@ mod tests {
             assert_eq!(left, 1);
             assert!(seal(&mut channel).is_ok());
             assert!(!channel.wants_handshake(now));
+        }
+    }
+
+    /// Only the initiator can start a handshake, so it must also renew a key that the responder uses up.
+    #[test]
+    fn keys_are_renewed_by_the_count_of_received_records() {
+        let now = Time::from_millis(1);
+        for aead in Aead::ALL {
+            let (mut channel, half) = (channel(aead, 0), aead.most_records() / 2);
+            channel.current.as_mut().unwrap().seen.take(half - 2);
+            assert!(!channel.wants_handshake(now), "{aead:?}");
+            channel.current.as_mut().unwrap().seen.take(half - 1);
+            assert!(channel.wants_handshake(now), "{aead:?}");
         }
     }
 }

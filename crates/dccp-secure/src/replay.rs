@@ -19,6 +19,11 @@ impl Replay {
         Replay { next: 0, ring: vec![0; (MIN_WINDOW / 64) as usize] }
     }
 
+    /// Returns the highest counter that was received, plus one.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
     fn bits(&self) -> u64 {
         self.ring.len() as u64 * 64
     }
