@@ -56,6 +56,11 @@ impl Poll {
         }
     }
 
+    /// Stops watching a descriptor that stays open.
+    fn unwatch(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.0, fd.as_fd())?)
+    }
+
     /// Returns the descriptors that are ready now.
     fn ready(&self) -> Vec<u64> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];

@@ -465,6 +465,8 @@ impl Encapsulation for TlsServer {
             return None;
         }
         let mut guest = self.remove(id)?;
+        // The connection stays open, so its packets would keep waking this shard.
+        let _ = self.poll.unwatch(&guest.connection.stream);
         guest.moves += 1;
         Some(Box::new(guest))
     }

@@ -153,6 +153,8 @@ fn a_connection_goes_to_another_shard_a_few_times() {
         shards[1 - turn % 2].0.take(connection);
         // Bytes that were read before the move are still held by the connection.
         client.send(std::iter::once(&[1; 100][..])).unwrap();
+        while !shards[1 - turn % 2].0.poll.ready().iter().any(|id| *id > TIMER) {}
+        assert!(shards[turn % 2].0.poll.ready().is_empty(), "the packet must wake only the new shard");
         while shards[1 - turn % 2].turn() == 0 {}
     }
     shards[0].send(&client, &[2; 40]);
