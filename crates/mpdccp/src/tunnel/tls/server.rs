@@ -8,6 +8,7 @@ use dccp_proto::Ecn;
 use mpdccp_tunnel::config::Config;
 use mpdccp_units::{Duration, Time};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -88,6 +89,8 @@ pub(crate) struct TlsServer {
     listener: TcpListener,
     timer: OwnedFd,
     armed: bool,
+    /// Whether the listener is not watched until the timer expires, because descriptors are short.
+    paused: bool,
     /// This socket only serves to look up routes and sizes.
     udp: UdpEncapsulation,
     addr: SocketAddr,
@@ -154,6 +157,7 @@ impl TlsServer {
             listener,
             timer,
             armed: false,
+            paused: false,
             udp,
             addr,
             config,
@@ -174,9 +178,10 @@ impl TlsServer {
         *self.drops.entry(why).or_default() += 1;
     }
 
-    /// Starts or stops a timer that wakes the loop every second while there are connections.
+    /// Starts or stops a timer that wakes the loop every second while there are connections, or while the
+    /// listener is paused.
     fn arm(&mut self) {
-        let on = !self.guests.is_empty();
+        let on = self.paused || !self.guests.is_empty();
         if self.armed != on {
             let second = Timespec { tv_sec: i64::from(on), tv_nsec: 0 };
             let setting = Itimerspec { it_interval: second, it_value: second };
@@ -200,8 +205,13 @@ impl TlsServer {
             let (stream, remote) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => {
+                Err(e) => {
                     self.count("tls_not_accepted");
+                    // The connection still waits, so the listener would keep this thread busy.
+                    if matches!(Errno::from_io_error(&e), Some(Errno::MFILE | Errno::NFILE)) {
+                        self.paused = self.poll.unwatch(&self.listener).is_ok();
+                        self.arm();
+                    }
                     break;
                 }
             };
@@ -303,6 +313,10 @@ impl TlsServer {
     /// Ends the connections whose time limit has passed.
     pub(super) fn expire(&mut self, now: Time) {
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        if self.paused {
+            self.paused = self.poll.watch(&self.listener, LISTENER, false).is_err();
+            self.arm();
+        }
         let over = |guest: &Guest| match guest.answered {
             true => now.since(guest.last) >= self.limits.idle,
             false => now.since(guest.since) >= self.limits.patience,

@@ -249,3 +249,30 @@ fn a_server_that_has_a_default_route_marks_its_packets() {
         assert_eq!(socket2::SockRef::from(&server.listener).mark().unwrap(), mark.unwrap_or(0));
     }
 }
+
+/// This test runs itself again in a process with a low limit on descriptors.
+#[test]
+fn a_lack_of_descriptors_keeps_no_thread_busy() {
+    if std::env::var_os("FEW_DESCRIPTORS").is_none() {
+        let run = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 64; exec \"$0\" --exact tunnel::tls::server::tests::a_lack_of_descriptors_keeps_no_thread_busy"])
+            .arg(std::env::current_exe().unwrap())
+            .env("FEW_DESCRIPTORS", "")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let mut server = Served::new(LIMITS);
+    let _client = TcpStream::connect(("127.0.0.1", server.0.local_addr().unwrap().port())).unwrap();
+    let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    server.turn();
+    assert_eq!(server.drops("tls_not_accepted"), 1);
+    assert!(!server.0.poll.ready().contains(&LISTENER), "the connection must not wake the thread again");
+    drop(all);
+    assert!(server.0.armed, "the timer must end the pause");
+    server.0.expire(now());
+    server.turn();
+    assert_eq!((server.0.guests.len(), server.0.paused), (1, false));
+}
