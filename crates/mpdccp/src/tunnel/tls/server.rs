@@ -3,6 +3,7 @@
 
 use super::connection::{Connection, End};
 use super::{MTU, Poll, certificate, now, overhead};
+use crate::descriptors;
 use dccp_net::{Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
 use dccp_proto::Ecn;
 use mpdccp_tunnel::config::Config;
@@ -121,6 +122,8 @@ impl TlsServer {
     /// # Errors
     /// Errors from the system and from reading the certificate files.
     pub(crate) fn new(cfg: &Config, addr: SocketAddr, mark: Option<u32>) -> io::Result<TlsServer> {
+        // The usual limit on descriptors allows far fewer connections than `LIMITS`.
+        descriptors::raise();
         TlsServer::limited(cfg, addr, mark, LIMITS)
     }
 

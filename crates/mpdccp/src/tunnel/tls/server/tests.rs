@@ -276,3 +276,22 @@ fn a_lack_of_descriptors_keeps_no_thread_busy() {
     server.turn();
     assert_eq!((server.0.guests.len(), server.0.paused), (1, false));
 }
+
+/// This test runs itself again in a process whose limit on descriptors can be raised.
+#[test]
+fn a_server_may_have_as_many_descriptors_as_the_system_allows() {
+    if std::env::var_os("FEW_DESCRIPTORS").is_none() {
+        let run = std::process::Command::new("sh")
+            .args(["-c", "ulimit -S -n 64; exec \"$0\" --exact tunnel::tls::server::tests::a_server_may_have_as_many_descriptors_as_the_system_allows"])
+            .arg(std::env::current_exe().unwrap())
+            .env("FEW_DESCRIPTORS", "")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let _server = TlsServer::new(&config(), ([127, 0, 0, 1], 0).into(), None).unwrap();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    assert_eq!(limit.current, limit.maximum);
+}
