@@ -302,6 +302,19 @@ fn a_default_route_and_a_kill_switch() {
     down.args(["netns", "exec", &c, "sh", "-c", script, env!("CARGO_BIN_EXE_mpdccp")]);
     assert_eq!(down.status().unwrap().code(), Some(0));
     assert!(way().contains("dev p0") && way6().contains("dev p0"), "{} {}", way(), way6());
+    // A tunnel without a kill switch lifts the whole block, even for the IP version that it does not carry.
+    bed.again("c");
+    wait_for("the tunnel is back", || far(&bed));
+    bed.signal("c", rustix::process::Signal::KILL);
+    wait_for("the block is back", || !way().contains("dev"));
+    assert!(!way6().contains("dev p0"), "{}", way6());
+    edit(&bed, "c", |text| text.replace("kill_switch = true", "kill_switch = false"));
+    bed.again("c");
+    wait_for("the tunnel is back", || far(&bed));
+    assert!(way6().contains("dev p0"), "{}", way6());
+    edit(&bed, "c", |text| text.replace("kill_switch = false", "kill_switch = true"));
+    bed.signal("c", rustix::process::Signal::KILL);
+    wait_for("the interface is gone", || !run("ip", &format!("-n {c} link show tunC")).status.success());
     // After a restart and a clean stop, nothing is left behind.
     bed.again("c");
     wait_for("both paths are up again", || {

@@ -44,7 +44,12 @@ impl DefaultRoute {
         if v6 || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
             families.push(Family { option: "-6", carried: v6 });
         }
-        families.retain(|family| family.carried || cfg.kill_switch);
+        let (families, other): (Vec<_>, Vec<_>) =
+            families.into_iter().partition(|family| family.carried || cfg.kill_switch);
+        // The kill switch of a killed tunnel may still block an IP version that this tunnel leaves alone.
+        for family in other {
+            remove(family.option);
+        }
         for Family { option, .. } in families.iter().filter(|family| !family.carried) {
             let (version, net) = if *option == "-4" { (4, "0.0.0.0/0") } else { (6, "::/0") };
             tracing::warn!(
