@@ -95,7 +95,12 @@ impl Links {
 
     /// Removes the destinations of a closed socket.
     pub(crate) fn forget(&mut self, socket: u32) {
-        self.broken.retain(|b| b.socket != socket);
+        self.retain(|other| other != socket);
+    }
+
+    /// Removes the destinations of all sockets for which `exists` returns false.
+    pub(crate) fn retain(&mut self, exists: impl Fn(u32) -> bool) {
+        self.broken.retain(|b| exists(b.socket));
     }
 
     pub(crate) fn take_changes(&mut self) -> Vec<LinkChange> {

@@ -271,6 +271,11 @@ impl Net {
     /// Checks the destinations to which sending failed.
     pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
         let Net { sockets, links, shortage, routes, .. } = self;
+        if links.next_retry().is_some_and(|at| at <= now) {
+            // A channel may have ended in the meantime. It would stay in the list, whose length is limited.
+            let lives = |channel| routes.as_ref().is_some_and(|c| c.resolve(channel).is_some());
+            links.retain(|socket| !is_channel(socket) || lives(socket));
+        }
         links.retry(now, |socket, remote| {
             let to = routes.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
             let (socket, remote) = to.map_or((socket, remote), |to| (to.socket, to.remote));
@@ -314,6 +319,33 @@ mod tests {
     use crate::{Bind, UdpEncapsulation};
     use mpdccp_units::Duration;
     use std::fs::File;
+
+    /// A server's channel ends without a call of `remove`, because the socket below it stays open.
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn a_channel_that_has_ended_is_no_longer_checked() {
+        use crate::secure::{Aead, Channels, PresharedKey, PrivateKey, Settings};
+        let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
+        let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
+        let socket = net.add(&poller, Box::new(UdpEncapsulation::new(bind).unwrap())).unwrap();
+        let mut channels = Channels::new(Settings {
+            private_key: PrivateKey::from_random([1; 32]),
+            accepts: false,
+            server: 0,
+            shard: 0,
+            aeads: Aead::preferred(),
+            unix: Duration::from_secs(1_700_000_000),
+            seed: [1; 32],
+        });
+        channels.add_peer(0, PrivateKey::from_random([2; 32]).public(), PresharedKey::default());
+        net.secure(channels);
+        let remote = ([127, 0, 0, 1], 6511).into();
+        let channel = net.open_channel(now, 0, &Route { socket, local: None, remote }).unwrap();
+        net.links.mark(now, channel, remote, "pulled".into());
+        net.channels_mut().unwrap().remove_peer(0);
+        net.retry(now + Duration::from_secs(1), &poller);
+        assert_eq!(net.next_retry(), None);
+    }
 
     /// This test runs itself again in a process with a low limit on descriptors.
     #[test]
