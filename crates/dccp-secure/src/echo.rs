@@ -189,7 +189,9 @@ impl Echoes {
             return true;
         }
         let fits = usize::from(question.answers) * len <= most;
-        if !fits || self.waiting.len() >= WAITING || !budget.takes(now, bytes) {
+        // Answers without delay never wait. They must not be dropped because other peers' answers wait.
+        let full = !question.wait.is_zero() && self.waiting.len() >= WAITING;
+        if !fits || full || !budget.takes(now, bytes) {
             return false;
         }
         let answer = EchoAnswer {

@@ -66,4 +66,7 @@ fn questions_are_bounded_in_bytes_and_in_what_waits() {
     answers(&mut world);
     world.wait(Duration::from_secs(1));
     assert_eq!(ask(&mut world, 0, 60_000), 1_024);
+    // An answer without delay does not wait, so it does not need a place.
+    assert_eq!(world.send(&question(1, 0, 0)), Ok(Input::Handled));
+    assert_eq!(answers(&mut world).len(), 1);
 }
