@@ -190,7 +190,8 @@ impl Echoes {
         }
         let fits = usize::from(question.answers) * len <= most;
         // Answers without delay never wait. They must not be dropped because other peers' answers wait.
-        let full = !question.wait.is_zero() && self.waiting.len() >= WAITING;
+        let places = WAITING.saturating_sub(self.waiting.len());
+        let full = !question.wait.is_zero() && usize::from(question.answers) > places;
         if !fits || full || !budget.takes(now, bytes) {
             return false;
         }

@@ -69,4 +69,11 @@ fn questions_are_bounded_in_bytes_and_in_what_waits() {
     // An answer without delay does not wait, so it does not need a place.
     assert_eq!(world.send(&question(1, 0, 0)), Ok(Input::Handled));
     assert_eq!(answers(&mut world).len(), 1);
+    // One answer waits, so 16 more find a place only 63 times.
+    world.wait(Duration::from_secs(60));
+    answers(&mut world);
+    assert_eq!(world.send(&question(1, 0, 60_000)), Ok(Input::Handled));
+    let several = EchoQuestion { number: 2, answer: 0, answers: 16, wait: Duration::from_secs(60) };
+    let taken = (0..100).take_while(|_| world.send(&several.write(100)) == Ok(Input::Handled)).count();
+    assert_eq!(taken, 63);
 }
