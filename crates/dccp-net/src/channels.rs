@@ -2,7 +2,9 @@
 //! number and address stay the same when the peer moves.
 
 use crate::refusals::Refusals;
-use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION};
+use crate::secure::{
+    Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Handover, Input, OVERHEAD, QUESTION,
+};
 use dccp_proto::Route;
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +160,14 @@ impl ChannelRoutes {
         Arrived::Packet(Opened { route, peer, packet: HEADER..HEADER + len })
     }
 
+    /// Continues a handshake that arrived at another shard.
+    pub(crate) fn take_over(&mut self, now: Time, handshake: Handover) {
+        let remote = handshake.from().remote;
+        if let Input::Dropped(reason) = self.channels.take_over(now, handshake) {
+            self.refusals.tell(now, remote, reason, self.channels.stranger());
+        }
+    }
+
     /// Removes the routes of closed channels, and returns all other events.
     pub fn events(&mut self) -> Vec<ChannelEvent> {
         let mut events = Vec::new();
@@ -174,5 +184,80 @@ impl ChannelRoutes {
             }
         }
         events
+    }
+}
+
+#[cfg(all(test, feature = "encryption"))]
+mod tests {
+    use super::*;
+    use crate::secure::{Aead, PresharedKey, PrivateKey, Settings};
+    use std::fmt::Debug;
+    use std::sync::{Arc, Mutex};
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    /// Collects log lines.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<String>>);
+
+    impl Visit for Log {
+        fn record_debug(&mut self, _: &Field, value: &dyn Debug) {
+            *self.0.lock().unwrap() += &format!("{value:?}\n");
+        }
+    }
+
+    impl Subscriber for Log {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    fn channels(n: u8, shard: u8) -> Channels {
+        Channels::new(Settings {
+            private_key: PrivateKey::from_random([n; 32]),
+            accepts: n == 2,
+            server: 0,
+            shard,
+            aeads: Aead::preferred(),
+            unix: Duration::from_secs(1_700_000_000),
+            seed: [n; 32],
+        })
+    }
+
+    #[test]
+    fn a_handshake_that_another_shard_refuses_is_logged() {
+        let (now, log) = (Time::from_millis(1), Log::default());
+        let [own, other] = [1, 2].map(|n| PrivateKey::from_random([n; 32]).public());
+        let mut client = channels(1, 0);
+        client.add_peer(0, other, PresharedKey::default());
+        let mut shards = [0, 1].map(|shard| {
+            let mut channels = channels(2, shard);
+            channels.share(2);
+            // The peer's number makes it belong to shard 1.
+            channels.add_peer(1, own, PresharedKey::default());
+            ChannelRoutes::new(channels)
+        });
+        let from = Route { socket: 0, local: None, remote: ([192, 0, 2, 1], 6511).into() };
+        client.open(now, 0, address(&from)).unwrap();
+        let first = client.poll_transmit().unwrap().1;
+        tracing::subscriber::with_default(log.clone(), || {
+            for replayed in [false, true] {
+                shards[0].handle(now, &from, &mut first.clone());
+                let handshake = shards[0].channels.poll_handover().unwrap();
+                shards[1].take_over(now, handshake);
+                assert_eq!(log.0.lock().unwrap().contains("its handshake is old"), replayed);
+            }
+        });
     }
 }

@@ -232,9 +232,7 @@ impl Net {
                     let inner = carried(marking.as_deref(), ecn, &mut bytes[opened.packet]);
                     endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, inner);
                 }
-                Mail::Handshake(handshake) => {
-                    routes.channels.take_over(now, *handshake);
-                }
+                Mail::Handshake(handshake) => routes.take_over(now, *handshake),
             }
         }
     }
