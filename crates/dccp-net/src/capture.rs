@@ -169,6 +169,8 @@ fn ip_header(from: IpAddr, to: IpAddr, tos: u8, protocol: u8, payload: u16) -> V
             out.extend_from_slice(&from.octets());
             out.extend_from_slice(&to.octets());
             let sum: u32 = out.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+            let sum = (sum & 0xffff) + (sum >> 16);
+            // The addition may carry again.
             let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
             out[10..12].copy_from_slice(&sum.to_be_bytes());
         }
@@ -200,6 +202,16 @@ mod tests {
 
     /// Size of each record in this test.
     const RECORD: usize = 16 + 28 + 100;
+
+    #[test]
+    fn every_ip_header_has_a_valid_checksum() {
+        for last in 0..=u16::MAX {
+            let [high, low] = last.to_be_bytes();
+            let header = ip_header([255, 255, 255, 255].into(), [192, 0, high, low].into(), 0, 17, 108);
+            let words = header.chunks(2).map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])));
+            assert_eq!(words.sum::<u64>() % 0xffff, 0, "{last:#x}");
+        }
+    }
 
     #[test]
     fn a_full_disk_ends_it() {
