@@ -23,18 +23,35 @@ pub(crate) struct Strangers {
     /// The source of each stranger's first handshake, and the same pairs by source.
     sources: BTreeMap<u32, u128>,
     by_source: BTreeSet<(u128, u32)>,
+    /// The strangers that have not confirmed their keys yet. The oldest has the lowest number.
+    unconfirmed: BTreeSet<u32>,
 }
 
 impl Strangers {
     pub(crate) fn remember(&mut self, number: u32, source: u128) {
         self.sources.insert(number, source);
         self.by_source.insert((source, number));
+        self.unconfirmed.insert(number);
+    }
+
+    /// Records that a stranger has confirmed its key.
+    pub(crate) fn confirm(&mut self, number: u32) {
+        self.unconfirmed.remove(&number);
+    }
+
+    /// If all places are taken, returns the stranger whose place a stranger of this source may take: the one
+    /// that has waited longest to confirm its key.
+    pub(crate) fn to_replace(&self, source: u128) -> Option<u32> {
+        // The only free place is for a source that has no stranger yet, unless sources have no limit.
+        let helps = self.each >= self.most || self.of(source).next().is_none();
+        self.unconfirmed.first().copied().filter(|_| helps && self.sources.len() >= self.most)
     }
 
     /// Removes a peer.
     pub(crate) fn forget(&mut self, number: u32) {
         if let Some(source) = self.sources.remove(&number) {
             self.by_source.remove(&(source, number));
+            self.unconfirmed.remove(&number);
         }
     }
 

@@ -35,9 +35,12 @@ impl Channels {
             self.sweep(now);
         }
         // The first message of a handshake may have a forged source, so strangers that have not confirmed
-        // their keys must not keep other strangers of this source out.
+        // their keys must not keep other strangers out, be it of this source or of another one.
         if self.strangers.are_too_many(source) {
             self.drop_strangers(self.oldest_unconfirmed(source).into_iter().collect());
+        }
+        if self.strangers.are_too_many(source) {
+            self.drop_strangers(self.strangers.to_replace(source).into_iter().collect());
         }
         if self.strangers.are_too_many(source) {
             return Err(Reason::TooMany);

@@ -126,6 +126,22 @@ fn forged_handshakes_do_not_keep_their_source_out() {
     assert_eq!(knock(32, &host, now, &mut server).err(), Some(Input::Dropped(Reason::TooMany)));
 }
 
+/// Handshakes with many forged sources can take all places, but only until another source needs one.
+#[test]
+fn forged_handshakes_do_not_keep_other_sources_out() {
+    let now = Time::from_millis(1);
+    let mut server = channels(SERVER, true);
+    server.admit_strangers(4, 1);
+    let first = visit(10, &address(10), now, &mut server).unwrap();
+    for n in 20..30 {
+        assert!(knock(n, &address(n), now, &mut server).is_ok(), "{n}");
+    }
+    assert!((40..43).all(|n| visit(n, &address(n), now, &mut server).is_ok()));
+    // Strangers that have confirmed their keys keep their places.
+    assert_eq!(visit(43, &address(43), now, &mut server), Err(Input::Dropped(Reason::TooMany)));
+    assert_eq!(server.peer_key(first), Some(key(10).public()));
+}
+
 /// If a handshake does not lead to a channel, no state is kept about its sender.
 #[test]
 fn a_stranger_without_a_channel_is_forgotten() {
