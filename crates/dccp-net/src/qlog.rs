@@ -54,7 +54,10 @@ impl Qlog {
     pub fn create(path: &Path, is_server: bool) -> io::Result<Qlog> {
         // Only the owner may read the file, as with a capture.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        file.set_permissions(Permissions::from_mode(0o600))?;
+        // A device such as /dev/null must stay usable by everyone.
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
         let mut qlog =
             Qlog { file: BufWriter::new(file), begun: None, looked: Time::ZERO, paths: BTreeMap::new() };
         let wall = crate::Clock.wall_nanos() as f64 / 1e6;
@@ -223,4 +226,24 @@ fn frames(packet: &Packet<'_>) -> Vec<Value> {
         frames.push(json!({ "frame_type": "datagram", "length": packet.payload.len() }));
     }
     frames
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_becomes_private() {
+        let path = std::env::temp_dir().join(format!("mpdccp-qlog-{}", std::process::id()));
+        // A named pipe stands for a device here, because a failing test must not change a device.
+        let mut command = std::process::Command::new("mkfifo");
+        assert!(command.args(["-m", "644"]).arg(&path).status().unwrap().success());
+        // Without a reader, opening the pipe would block.
+        let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let created = Qlog::create(&path, false).map(drop);
+        let mode = reader.metadata().unwrap().permissions().mode() & 0o777;
+        std::fs::remove_file(&path).unwrap();
+        assert!(created.is_ok());
+        assert_eq!(mode, 0o644);
+    }
 }
