@@ -448,6 +448,9 @@ fn records_without_udp_are_shown_and_opened_too() {
 fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");
+    // The file exists and all users can read it, which the tunnel must change.
+    std::fs::write(&keylog, "").unwrap();
+    std::fs::set_permissions(&keylog, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     bed.up_with(common, &format!("keylog = {keylog:?}"));
     pings(&bed);
     bed.down();

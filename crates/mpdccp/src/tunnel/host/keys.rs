@@ -9,8 +9,8 @@ use dccp_secure::{
 use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
 use mpdccp_tunnel::{Keys, Tunnel};
 use mpdccp_units::Duration;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -67,7 +67,12 @@ pub(crate) fn secure(
     if let Some(path) = &cfg.keylog {
         let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         let cannot = |e| Error::usage(format!("keylog: cannot write {}: {e}", path.display()));
-        core.net.keylog = Some(options.map_err(cannot)?);
+        let file = options.map_err(cannot)?;
+        // If the file already existed, it has kept its mode.
+        if file.metadata().map_err(cannot)?.is_file() {
+            file.set_permissions(Permissions::from_mode(0o600)).map_err(cannot)?;
+        }
+        core.net.keylog = Some(file);
         channels.log_keys();
         tracing::warn!("anyone who can read {} can decrypt all traffic", path.display());
     }
