@@ -53,6 +53,8 @@ pub(crate) struct TlsClient {
     /// When `link` changed last.
     since: Time,
     ready: bool,
+    /// Whether a packet has arrived over the current connection.
+    answered: bool,
     /// Whether the last attempt to connect failed, so that TLS cannot carry packets.
     failed: bool,
     retry_at: Time,
@@ -101,6 +103,7 @@ impl TlsClient {
             link: Link::Idle,
             since: Time::ZERO,
             ready: false,
+            answered: false,
             failed: false,
             retry_at: Time::ZERO,
             wait: RETRY.0,
@@ -171,7 +174,7 @@ impl TlsClient {
             self.targets.choose();
             match self.connect() {
                 Ok(stream) => {
-                    self.since = now;
+                    (self.since, self.answered) = (now, false);
                     self.link = Link::Connecting(stream);
                 }
                 Err(e) => self.fail(now, &e.to_string(), "tls_connect_failed"),
@@ -193,11 +196,12 @@ impl TlsClient {
         }
         self.link = Link::Idle;
         // A connection that has worked is replaced at once, whereas a failed attempt is repeated only after a
-        // delay.
-        let was_ready = std::mem::take(&mut self.ready);
-        self.failed = !was_ready;
-        let wait = if was_ready { Duration::ZERO } else { self.wait };
-        if was_ready {
+        // delay. If this end did not choose to end it, a connection has worked only if a packet has arrived,
+        // because a web server completes the handshake, too.
+        let worked = std::mem::take(&mut self.ready) && (self.answered || counter != "tls_lost");
+        self.failed = !worked;
+        let wait = if worked { Duration::ZERO } else { self.wait };
+        if worked {
             self.targets.on_lost()
         } else {
             self.targets.on_failed()
@@ -248,6 +252,7 @@ impl TlsClient {
             Link::Tls(mut connection) => {
                 let (remote, over) = (self.remote, u32::from(overhead(self.remote)));
                 let tls = &mut self.tls;
+                let before = tls.rx_packets;
                 tls.rx_calls += 1;
                 let done = connection.read(&mut |bytes| {
                     let ip_len = over + bytes.len() as u32;
@@ -255,6 +260,10 @@ impl TlsClient {
                     tls.rx_bytes += u64::from(ip_len);
                     each(Received { at: now, local: None, remote, ecn: Ecn::NotEct, ip_len, bytes });
                 });
+                if self.tls.rx_packets > before {
+                    (self.wait, self.answered) = (RETRY.0, true);
+                    self.said.clear();
+                }
                 done?;
                 self.poll.watch(&connection.stream, TCP, connection.is_full())?;
                 let ready = connection.is_ready();
@@ -278,8 +287,7 @@ impl TlsClient {
 
     fn on_ready(&mut self, now: Time) {
         tracing::debug!("TLS to {}: connected", self.tcp());
-        (self.wait, self.looked_at, self.failed) = (RETRY.0, now, false);
-        self.said.clear();
+        (self.looked_at, self.failed) = (now, false);
         if let Some(choice) = &mut self.choice {
             choice.on_connected(now);
         }

@@ -160,23 +160,41 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
     assert!(matches!(client.link, Link::Idle));
     client.step(due);
     assert!(matches!(client.link, Link::Connecting(_)));
-    // After a connection that worked, the client reconnects at once, and the delay is back to its shortest
-    // value.
-    client.ready = true;
-    client.on_ready(at);
+    // After a connection that worked, the client reconnects at once.
+    (client.ready, client.answered) = (true, true);
     client.fail(at, "lost", "tls_lost");
     assert_eq!(client.retry_at, at);
-    client.on_ready(at);
-    client.fail(at, "no", "tls_connect_failed");
-    assert!(client.retry_at.since(at) < Duration::from_millis(300));
+}
+
+/// A web server completes the handshake and then closes the connection.
+#[test]
+fn a_server_that_never_sends_a_packet_is_not_called_again_at_once() {
+    let host = Host::new();
+    let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
+    for attempts in 1..3 {
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        until(&mut client, |client| !client.ready);
+        assert!(client.failed, "the path is down");
+        assert_eq!(client.wait, RETRY.0 * 2u32.pow(attempts), "the delay grows");
+        stream = run(&mut client, host.accept());
+        until(&mut client, |client| client.ready);
+    }
+    // A packet shows that the connection works, so the delay is back to its shortest value.
+    stream.write_all(&[0, 1, 7]).unwrap();
+    until(&mut client, |client| client.wait == RETRY.0);
+    drop(stream);
+    until(&mut client, |client| !client.ready);
+    assert!(!client.failed);
 }
 
 #[test]
 fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
     // No connection uses this address as its source, so the port stays free.
     let host = Host(TcpListener::bind("127.0.0.78:0").unwrap());
-    let (mut client, stream) = connected(&host, &path(host.addr().port()));
+    let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
     let remote = client.remote;
+    stream.write_all(&[0, 1, 7]).unwrap();
+    until(&mut client, |client| client.answered);
     drop((stream, host));
     until(&mut client, |client| !client.ready);
     assert!(client.check(remote).is_ok(), "the connection worked, so the client reconnects at once");
