@@ -87,15 +87,30 @@ impl Drop for Hooks {
     }
 }
 
-fn serve(hooks: &Receiver<Hook>, program: &Path, interface: &str, closing: &AtomicBool) {
-    let mut end = None;
-    for hook in hooks {
-        let now = Instant::now();
-        if closing.load(Ordering::Relaxed) {
-            end.get_or_insert(now + TIMEOUT);
+/// Computes how long runs may continue.
+struct Limit<'a> {
+    closing: &'a AtomicBool,
+    /// When all runs must have ended, once the tunnel ends.
+    end: Option<Instant>,
+}
+
+impl Limit<'_> {
+    /// Returns how long a run that began at `since` may continue.
+    fn left(&mut self, since: Instant, now: Instant) -> Duration {
+        if self.closing.load(Ordering::Relaxed) {
+            self.end.get_or_insert(now + TIMEOUT);
         }
-        let left = end.map_or(TIMEOUT, |end| end.saturating_duration_since(now));
-        if let Err(why) = run(program, interface, &hook, left) {
+        let own = since + TIMEOUT;
+        self.end.map_or(own, |all| all.min(own)).saturating_duration_since(now)
+    }
+}
+
+fn serve(hooks: &Receiver<Hook>, program: &Path, interface: &str, closing: &AtomicBool) {
+    let mut limit = Limit { closing, end: None };
+    for hook in hooks {
+        let since = Instant::now();
+        // The tunnel may end during the run.
+        if let Err(why) = run(program, interface, &hook, || limit.left(since, Instant::now())) {
             tracing::warn!("hook {} for {}: {why}", program.display(), hook.event.name());
         }
     }
@@ -106,32 +121,35 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-fn run(program: &Path, interface: &str, hook: &Hook, patience: Duration) -> Result<(), String> {
+fn run(program: &Path, interface: &str, hook: &Hook, left: impl FnMut() -> Duration) -> Result<(), String> {
     let mut command = Command::new(program);
     command.env("MPDCCP_EVENT", hook.event.name()).env("MPDCCP_INTERFACE", interface);
     command.env("MPDCCP_PEER", plain(&hook.peer)).env("MPDCCP_REASON", plain(&hook.why));
     command.env("MPDCCP_PATH", plain(hook.path.as_deref().unwrap_or_default()));
     command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-    let mut child = command.spawn().map_err(|e| format!("cannot start it: {e}"))?;
-    match wait(&mut child, patience).map_err(|e| e.to_string())? {
+    let (since, child) = (Instant::now(), command.spawn());
+    let mut child = child.map_err(|e| format!("cannot start it: {e}"))?;
+    match wait(&mut child, left).map_err(|e| e.to_string())? {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("the program ended with {status}")),
         None => {
             // Kill the whole process group, because the hook program may have started other programs.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
-            Err(format!("the program ran for more than {} s and was killed", patience.as_secs()))
+            Err(format!("the program ran for more than {} s and was killed", since.elapsed().as_secs()))
         }
     }
 }
 
-fn wait(child: &mut Child, patience: Duration) -> std::io::Result<Option<std::process::ExitStatus>> {
-    let since = Instant::now();
+fn wait(
+    child: &mut Child,
+    mut left: impl FnMut() -> Duration,
+) -> std::io::Result<Option<std::process::ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if since.elapsed() >= patience {
+        if left().is_zero() {
             return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -174,7 +192,9 @@ mod tests {
     fn a_hanging_hook_is_killed_with_its_children() {
         let directory = tempfile::tempdir().unwrap();
         let program = script(directory.path(), "sleep 1000 & echo $! > child; wait");
-        let why = run(&program, "tun", &hook("p"), Duration::from_millis(500)).unwrap_err();
+        let end = Instant::now() + Duration::from_millis(500);
+        let left = || end.saturating_duration_since(Instant::now());
+        let why = run(&program, "tun", &hook("p"), left).unwrap_err();
         assert!(why.contains("was killed"), "{why}");
         let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
@@ -185,8 +205,22 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         assert!(!lives(), "the child lives");
-        let failed = run(&script(directory.path(), "exit 3"), "tun", &hook("p"), TIMEOUT).unwrap_err();
+        let failed = run(&script(directory.path(), "exit 3"), "tun", &hook("p"), || TIMEOUT).unwrap_err();
         assert!(failed.contains("exit status: 3"), "{failed}");
-        assert!(run(Path::new("/none"), "tun", &hook("p"), TIMEOUT).unwrap_err().contains("cannot start"));
+        assert!(run(Path::new("/none"), "tun", &hook("p"), || TIMEOUT).unwrap_err().contains("cannot start"));
+    }
+
+    #[test]
+    fn the_end_of_the_tunnel_limits_the_current_run_and_all_later_ones_together() {
+        let (closing, ms) = (AtomicBool::new(false), Duration::from_millis);
+        let mut limit = Limit { closing: &closing, end: None };
+        let first = Instant::now();
+        assert_eq!(limit.left(first, first + ms(3_000)), ms(7_000));
+        // The tunnel ends 3 s after the start of the first run, which is killed after 10 s.
+        closing.store(true, Ordering::Relaxed);
+        assert_eq!(limit.left(first, first + ms(3_000)), ms(7_000));
+        let second = first + ms(10_000);
+        assert_eq!(limit.left(second, second), ms(3_000), "10 s have passed since the end of the tunnel");
+        assert_eq!(limit.left(second, second + ms(3_000)), ms(0));
     }
 }
