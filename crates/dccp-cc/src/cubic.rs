@@ -31,7 +31,7 @@ pub struct Cubic {
     undo: Option<State>,
     /// Validation of unused windows (RFC 7661). Linux's variant does not use it.
     validation: Validation,
-    /// Number of packets outstanding since the last packet or acknowledgement.
+    /// Number of packets outstanding after the last packet was sent or the last acknowledgement arrived.
     inflight: u64,
     /// Whether a timeout occurred and nothing has been acknowledged since.
     timed_out: bool,

@@ -14,9 +14,9 @@ pub(crate) const LOSS_THRESH: f64 = 0.02;
 /// than the rate before the probe, so BBR could not hold any rate. If a phase below the estimated rate loses
 /// more than this limit, even its rate exceeds the path's rate.
 const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
-/// Minimum number of packets for a judgement: 50, of which the tolerated share is a single packet.
-/// Consecutive rounds, or consecutive phases at a low rate, are judged together until they have this many
-/// packets.
+/// Minimum number of packets for the judgement that there was no congestion, and for the measurement of the
+/// path's own losses: 50, of which the tolerated share is a single packet. Until then, consecutive rounds, or
+/// consecutive phases at a low rate, are counted together.
 const FEW: f64 = 1.0 / LOSS_THRESH;
 /// Number of standard deviations by which a count exceeds its mean by chance in 0.1 % of cases.
 pub(crate) const CHANCE: f64 = 3.0;

@@ -27,7 +27,7 @@ pub struct Reno {
     /// Acknowledged packets that have not increased the window yet.
     credit: u64,
     validation: Validation,
-    /// Number of packets outstanding since the last packet or acknowledgement.
+    /// Number of packets outstanding after the last packet was sent or the last acknowledgement arrived.
     inflight: u64,
     /// Time of the last packet, for [`Controller::on_idle_restart`]. TCP only.
     last_sent: Time,

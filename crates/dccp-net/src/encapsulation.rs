@@ -141,7 +141,8 @@ pub trait Encapsulation: Send {
     /// As for [`check`](Self::check).
     fn device(&self, remote: SocketAddr) -> io::Result<String>;
 
-    /// Makes the kernel report ICMP unreachable messages, whose senders [`refused`](Self::refused) returns.
+    /// Makes the kernel report ICMP unreachable messages. [`refused`](Self::refused) returns the destinations
+    /// of the packets that caused them.
     ///
     /// # Errors
     /// The error of the system.

@@ -35,7 +35,7 @@ pub enum Reason {
     Replayed,
     /// A record that fails authentication.
     Forged,
-    /// An echo request that exceeds the peer's rate limit or the limit of pending answers. Or a stranger's
+    /// An echo request that exceeds the peer's rate limit or the limit of pending answers, or a stranger's
     /// echo request for answers larger in total than the request.
     EchoLimited,
 }

@@ -62,8 +62,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// Returns the errno value that is closest to this error. For an orderly end, callers should instead
-    /// return 0, the end of the data.
+    /// Returns the errno value that is closest to this error. Calls that return 0 at an orderly end, the
+    /// end of the data, do not use the value then.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,

@@ -38,8 +38,8 @@ pub(crate) fn accept(
 impl Listener {
     /// Listens on an address of this host. The port is a UDP port: 0 selects any free port, and
     /// [`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the port that is assigned to DCCP. With
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the port is the DCCP port, which must not be 0. If a
-    /// name has several addresses, the first one that works is used.
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the port is the DCCP port, which must not be 0.
+    /// If a name has several addresses, the first one that works is used.
     ///
     /// # Errors
     /// If the options are invalid, or the system reports an error.

@@ -1,5 +1,5 @@
-//! The configuration keys of a link. In scenarios, they describe a path, one of its directions, or changes by
-//! a cell or an event. `mpdccp link` takes them as options.
+//! The configuration keys of a link. In scenarios, they describe a path, one of its directions, or the
+//! changes that a cell or an event makes. `mpdccp link` takes them as options.
 
 use core::ops::Range;
 use core::time::Duration;

@@ -51,7 +51,7 @@ impl Trace {
                 continue;
             }
             let problem = |problem| TraceError { line: lines, problem };
-            // Milliseconds of 32 bits fit into the emulator's clock, which counts nanoseconds.
+            // A 32-bit number of milliseconds fits into the emulator's clock, which counts nanoseconds.
             let ms: u32 = line.parse().map_err(|_| problem("expected a whole number of milliseconds"))?;
             let time = Duration::from_millis(ms.into());
             if at.last().is_some_and(|last| *last > time) {

@@ -98,7 +98,7 @@ impl PathRow {
     }
 
     /// Returns the estimated one-way delay: half the RTT plus the mean of [`late`](Self::late). On an idle
-    /// path, this is half the minimum RTT, because the path's queue has drained.
+    /// path, the minimum RTT replaces the smoothed RTT, because the path's queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)

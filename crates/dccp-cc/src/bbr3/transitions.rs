@@ -66,7 +66,7 @@ impl Bbr3 {
         lost.saturating_add(self.signals.marked) as f64 > bound
     }
 
-    /// Implements CheckDrainDone: enters ProbeBW when the queue is gone.
+    /// Implements CheckDrainDone: enters ProbeBW when the queue is gone, or after `DRAIN_ROUNDS` rounds.
     pub(super) fn check_drain_done(&mut self, now: Time, inflight: u64) {
         if self.state == State::Drain
             && (inflight <= self.inflight(1.0) || self.rounds.count > self.drain_start_round + DRAIN_ROUNDS)

@@ -82,10 +82,10 @@ impl Bbr3 {
         }
     }
 
-    /// Implements QuantizationBudget: returns `inflight`, or the amount needed for bursts if that is larger.
-    /// The offload budget is one quantum, as for QUIC (section 5.5.8.2), because lower layers do not segment
-    /// packets. Tuned variant: on a LAN the offload budget is that of TCP, because hosts forward packets in
-    /// bursts that take longer than the round trip.
+    /// Implements QuantizationBudget: returns `inflight`, but at least the amount needed for bursts and the
+    /// minimum window, plus two packets in Up. The offload budget is one quantum, as for QUIC (section
+    /// 5.5.8.2), because lower layers do not segment packets. Tuned variant: on a LAN the offload budget is
+    /// that of TCP, because hosts forward packets in bursts that take longer than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
         let budget = if self.tuned && self.is_lan() {

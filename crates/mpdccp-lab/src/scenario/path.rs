@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::place::Problem;
-use super::validate::is_plain;
+use super::place::{Problem, is_plain};
 use super::{FlowChange, FlowSpec, LinkKeys, keys};
 use linkem_net::with_link_keys;
 

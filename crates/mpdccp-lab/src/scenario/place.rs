@@ -56,3 +56,8 @@ pub(super) fn of_link(table: &DeTable<'_>, way: usize, key: &str) -> Option<Rang
     let single = table.get(name).and_then(|t| value(t.get_ref().as_table()?, key));
     single.or_else(|| value(table, key))
 }
+
+/// Returns whether a name can be a part of file names and of CSV files.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}

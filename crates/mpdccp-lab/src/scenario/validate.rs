@@ -7,7 +7,7 @@ use mpdccp_tunnel::config::Config;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-use super::place::{Places, Problem, of_link, value};
+use super::place::{Places, Problem, is_plain, of_link, value};
 use super::short::MAX_SHORT;
 use super::tunnel::{SECURITY, TCP};
 use super::{
@@ -169,11 +169,6 @@ fn is_metric(name: &str) -> bool {
 fn no_metric(name: &str) -> String {
     let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
     format!("unknown metric `{name}`; expected one of: {}", known.join(", "))
-}
-
-/// Returns whether a name can be a part of file names and of CSV files.
-pub(super) fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> Result<(), Problem> {

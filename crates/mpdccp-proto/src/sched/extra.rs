@@ -61,8 +61,8 @@ const SHARE: u64 = 10;
 const MAX_EXCESS: f64 = 1.5;
 /// Highest loss of a path that may be tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue is standing if round trips are longer than the minimum RTT, one part in `STANDS` of it, and
-/// `JITTER` mean deviations of packet delays together.
+/// A queue is standing if round trips are longer than the sum of the minimum RTT, one part in `STANDS` of it,
+/// and `JITTER` mean deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failed trial.

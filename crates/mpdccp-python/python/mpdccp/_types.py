@@ -63,7 +63,7 @@ class Options(TypedDict, total=False):
     max_connections: int
     """Maximum number of connections of a listener; 16384 by default."""
     max_connections_per_source: int
-    """Maximum number of connections from one IPv4 address or IPv6 /64; by default a quarter of `max_connections`."""
+    """Maximum number of connections from one IPv4 address or IPv6 /64; by default a quarter of `max_connections`, but at least 16."""
     mtu: int
     """Largest IP packet, bytes; 1500 by default."""
     mtu_probing: bool

@@ -26,8 +26,8 @@ pub(crate) enum RatioRule {
     /// return path does not limit the rate. Lost acknowledgements have no effect, because in a tunnel most
     /// packets of the peer are data, and lost data looks the same as a lost acknowledgement.
     Window,
-    /// 16 acknowledgements per window, however much is in flight. Draft variants use this rule, because the
-    /// queue of the BBR draft at the bottleneck depends on the ratio.
+    /// 16 acknowledgements per window, however much is in flight. Draft variants of CCIDs other than 2
+    /// use this rule, because the queue of the BBR draft at the bottleneck depends on the ratio.
     Draft,
 }
 

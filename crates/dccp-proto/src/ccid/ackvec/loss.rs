@@ -7,7 +7,8 @@ const NUM_DUP_ACK: usize = 3;
 /// The minimum reordering window of the adaptive rule is the minimum round-trip time divided by this number
 /// (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
-/// The reordering window is at least this many quarters of the remembered lateness.
+/// The reordering window is this many quarters of the remembered lateness, unless its minimum or maximum
+/// applies.
 const MARGIN_QUARTERS: u32 = 5;
 /// At the end of a round, the remembered lateness loses 1/`FORGET_PART`. If rounds are shorter than the
 /// lateness, it decays at most once in a time equal to the lateness.
