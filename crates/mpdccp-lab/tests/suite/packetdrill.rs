@@ -80,7 +80,7 @@ fn scripts_that_the_model_cannot_play_are_errors() {
         assert_eq!(failure(lines), Failure::Script { line: 6, why: error.to_owned() }, "{lines}");
     }
     for (script, error) in [
-        ("0 < S 0:0(0) win 9 <mss 1000>\n", "the model needs SACK"),
+        ("0 < S 0:0(0) win 9 <mss 1000>\n", "the model needs SACK; add sackOK to the peer's SYN or SYN-ACK"),
         ("0 write(4, ..., 10) = 10\n", "the script writes data before the end of the handshake"),
         ("0 < . 1:1(0) ack 1 win 9\n", "expected the model's SYN or SYN-ACK first"),
         ("0 > S 0:0(0)\n+1 > S 0:0(0)\n", "the model does not retransmit SYNs"),
