@@ -151,8 +151,10 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
         // A metric may have several aims, for example a limit and another variant. The worst verdict counts.
         let own = || aims.iter().filter(|a| a.metric.as_ref() == metric);
         let texts: Vec<String> = own().map(|a| a.text()).collect();
-        let verdicts = own().map(|a| judge(a, estimate?, &ours, &cell, all));
-        let verdict = verdicts.collect::<Option<Vec<_>>>().and_then(|verdicts| verdicts.into_iter().max());
+        let verdicts: Vec<_> = own().map(|a| judge(a, estimate?, &ours, &cell, all)).collect();
+        // A missed aim decides, even if another cannot be judged.
+        let missed = verdicts.contains(&Some(Verdict::Missed)).then_some(Verdict::Missed);
+        let verdict = missed.or_else(|| verdicts.into_iter().collect::<Option<Vec<_>>>()?.into_iter().max());
         Row {
             metric,
             words,

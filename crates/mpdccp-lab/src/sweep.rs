@@ -157,12 +157,13 @@ pub fn run(
     let points = scenario.points(&cells).map_err(wrong)?;
     let seeds = options.seeds.or(scenario.sweep.as_ref().map(|s| s.seeds)).unwrap_or(1);
     let mut jobs = jobs(&points, &cells, seeds, options)?;
-    let skipped = leave_out(backend, &mut jobs);
-    if let (true, Some(why)) = (jobs.is_empty(), skipped.values().next()) {
-        return Err(LabError::Missing(why.clone()));
-    }
+    // Divide before leaving anything out, so that all machines divide the same list.
     let Shard { nth, of } = options.shard;
     jobs = jobs.into_iter().skip(nth - 1).step_by(of).collect();
+    let skipped = leave_out(backend, &mut jobs);
+    if let (true, 1, Some(why)) = (jobs.is_empty(), of, skipped.values().next()) {
+        return Err(LabError::Missing(why.clone()));
+    }
     let runs = Runs {
         backend,
         store: Store::open(&beside(&options.out))?,

@@ -266,10 +266,10 @@ fn a_command_sends_nothing_after_its_flow_stops() {
         return;
     }
     let once = "client = \"echo to $SERVER; ping -c 20 -i 0.02 -s 1000 $SERVER\"";
-    let long = "stop_s = 0.4\nclient = \"ping -c 100 -i 0.02 -s 1000 $SERVER | cat; true\"";
+    let long = "stop_s = 0.7\nclient = \"ping -c 100 -i 0.02 -s 1000 $SERVER | cat; true\"";
     assert!(BASELINES.contains(once));
     let pings = &run_baseline(&BASELINES.replace(once, long), "plain-b").flows[0];
-    assert!((5..50).contains(&pings.sent.unwrap()), "{pings:?}");
+    assert!((1..50).contains(&pings.sent.unwrap()), "{pings:?}");
 }
 
 #[test]

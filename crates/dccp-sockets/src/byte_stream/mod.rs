@@ -187,8 +187,7 @@ impl ByteStream {
         state.reset = Some(code);
         state.incoming.clear();
         state.outgoing.clear();
-        state.no_reading = state.no_reading.or(Some(StreamError::Ended));
-        state.no_writing = state.no_writing.or(Some(StreamError::Ended));
+        (state.no_reading, state.no_writing) = (Some(StreamError::Ended), Some(StreamError::Ended));
         drop(state);
         self.pipe.notify();
         self.look();

@@ -215,7 +215,8 @@ impl Pipe {
             }
             streams::Event::Stopped(_, why) => {
                 state.outgoing.clear();
-                state.no_writing = Some(StreamError::Stopped(code(why)));
+                // If this end has reset the stream, its writers already know that it ended.
+                state.no_writing.get_or_insert(StreamError::Stopped(code(why)));
                 state.news = true;
             }
             _ => {}

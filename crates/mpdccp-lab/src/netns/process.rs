@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::namespaces::Namespace;
 use crate::LabError;
@@ -112,11 +112,14 @@ impl Process {
         const PATIENCE: Duration = Duration::from_secs(3);
         // Signal the whole group, because a shell does not pass the signal on to the programs that it runs.
         let group = Pid::from_child(&self.child);
-        if matches!(self.child.try_wait(), Ok(None)) {
+        let asks = matches!(self.child.try_wait(), Ok(None));
+        if asks {
             let _ = kill_process_group(group, Signal::INT);
         }
         let asked = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
+        // Wait for the whole group: a program that the shell started with `&` ignores SIGINT, and others may
+        // still write their last lines.
+        while matches!(self.child.try_wait(), Ok(None)) || asks && test_kill_process_group(group).is_ok() {
             if asked.elapsed() > PATIENCE {
                 let _ = kill_process_group(group, Signal::KILL);
                 let _ = self.child.wait();

@@ -322,10 +322,7 @@ mod tests {
     #[test]
     fn an_ended_socket_keeps_no_datagrams() {
         let control = std::env::temp_dir().join(format!("mpdccp-socketd-{}.sock", std::process::id()));
-        let free = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-        let udp_port = Some(free.local_addr().unwrap().port());
-        drop(free);
-        let mut driver = Daemon::driver(Settings { control, udp_port, ccid: 2 }).unwrap();
+        let mut driver = Daemon::driver(Settings { control, udp_port: Some(0), ccid: 2 }).unwrap();
         driver.with(|_, daemon| {
             let (inode, _theirs) = daemon.create(0, false).unwrap();
             let session = SessionId(1);

@@ -273,13 +273,16 @@ impl Paths {
         self.names.learn(name, answer);
         let now = cx.now;
         for number in peers.present() {
-            let elsewhere = |names: &Names, path: &OpenPath| {
+            let elsewhere = |paths: &Paths, path: &OpenPath| {
                 let bad = path.bad_since.is_some_and(|at| now.since(at) >= PATIENCE);
                 let there = Some(path.remote.ip());
-                let next = names.address(name, path.spec.local, there).ok();
+                // A path keeps its IP version if no interface of its pattern has the other one.
+                let other = |pattern: &&str| paths.usable(pattern, !path.remote.is_ipv4()).next().is_none();
+                let only = path.spec.pattern().filter(other).and(there);
+                let next = paths.names.address(name, path.spec.local.or(only), there).ok();
                 path.spec.remote.name() == Some(name) && bad && next.is_some() && next != there
             };
-            while let Some(at) = peers[number].paths.iter().position(|p| elsewhere(&self.names, p)) {
+            while let Some(at) = peers[number].paths.iter().position(|p| elsewhere(self, p)) {
                 let path = self.close(cx, peers, number, at);
                 let why = format!("{} does not answer", path.remote);
                 let peer = &mut peers[number];

@@ -356,7 +356,8 @@ impl App for PerfApp {
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };
-        self.report_at = Some((at + interval).max(now));
+        // After a pause, do not catch up with empty intervals.
+        self.report_at = Some(if at + interval > now { at + interval } else { now + interval });
         let mut sum = Sum::default();
         for (session, transfer) in &mut self.transfers {
             if let Some(lap) = transfer.lap(core, now, *session) {

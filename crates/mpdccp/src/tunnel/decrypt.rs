@@ -4,11 +4,11 @@
 use crate::error::Error;
 use dccp_secure::KeyLog;
 use dccp_wire::{IPPROTO_DCCP, checksum};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// IP protocol number of UDP.
@@ -43,7 +43,12 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
         )));
     }
     let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
-    let mut writer = BufWriter::new(out.map_err(|e| cannot("write", output, e))?);
+    let out = out.map_err(|e| cannot("write", output, e))?;
+    // A file that existed before has kept its mode.
+    if out.metadata()?.is_file() {
+        out.set_permissions(Permissions::from_mode(0o600)).map_err(|e| cannot("write", output, e))?;
+    }
+    let mut writer = BufWriter::new(out);
     writer.write_all(&head)?;
     let (mut packets, mut opened) = (0, 0);
     let mut record = [0; 16];

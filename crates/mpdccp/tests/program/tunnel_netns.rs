@@ -448,9 +448,15 @@ fn records_without_udp_are_shown_and_opened_too() {
 fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");
-    // The file exists and all users can read it, which the tunnel must change.
-    std::fs::write(&keylog, "").unwrap();
-    std::fs::set_permissions(&keylog, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    // These files exist and all users can read them, which the program must change.
+    let open = bed.path("open.pcap");
+    for file in [&keylog, &open] {
+        std::fs::write(file, "").unwrap();
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    }
+    let mode = |file: &std::path::Path| {
+        std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(file).unwrap()) & 0o777
+    };
     bed.up_with(common, &format!("keylog = {keylog:?}"));
     pings(&bed);
     bed.down();
@@ -460,13 +466,13 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
         records > 20 && shown("mpdccprec.kind == 1") >= Some(2) && shown("mpdccprec.kind == 2") >= Some(2)
     );
     assert_eq!(shown(protocol), Some(0), "no packet is readable without keys");
-    assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&keylog).unwrap()) & 0o777, 0o600);
-    let open = bed.path("open.pcap");
+    assert_eq!(mode(&keylog), 0o600);
     let sealed = bed.path("c.pcap");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     command.args(["tunnel", "decrypt", "--keylog"]).arg(&keylog).arg(&sealed).arg(&open);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(mode(&open), 0o600);
     std::fs::rename(open, sealed).unwrap();
     let left = format!("mpdccprec.kind == 0 && (ip.len > {} || ipv6.plen > {empty})", empty + 20);
     assert_eq!(shown(&left), Some(0), "no record is left undecrypted");

@@ -30,7 +30,9 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
         let others = lines.iter().filter(|other| other.usable && other.interface != line.interface);
         let others = others.filter_map(|other| Some((other, metric(other.interface.as_deref()?)?)));
         let best = others.clone().max_by_key(|(other, _)| other.rank);
-        if let Some((better, worse)) = best.filter(|(better, _)| better.rank > line.rank) {
+        // The next hops of one route share its metric.
+        let wrong = best.filter(|(better, worse)| better.rank > line.rank && *worse > first.metric);
+        if let Some((better, worse)) = wrong {
             let (name, device) = (&line.name, &first.device);
             let why =
                 line.metered.map_or_else(|| "has the lower priority".into(), |why| format!("has a {why}"));

@@ -295,7 +295,12 @@ impl ControlSocket {
     ) -> Result<(), Error> {
         let (listener, owner) = (self.listener.try_clone()?, self.owner);
         std::thread::Builder::new().name("control".into()).spawn(move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // Without a free descriptor, the connection stays queued, so accept fails again at once.
+                    std::thread::sleep(Duration::from_secs(1));
+                    continue;
+                };
                 if let Err(e) = answer(&stream, owner, &events, &respond) {
                     tracing::debug!("control socket: {e}");
                 }

@@ -59,7 +59,12 @@ pub(crate) fn serve(
     let thread = move |name: &'static str| std::thread::Builder::new().name(name.into());
     thread(key).spawn(move || {
         let mut asking: VecDeque<Arc<TcpStream>> = VecDeque::new();
-        for stream in listener.incoming().flatten().map(Arc::new) {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream.map(Arc::new) else {
+                // Without a free descriptor, the connection stays queued, so accept fails again at once.
+                std::thread::sleep(Duration::from_secs(1));
+                continue;
+            };
             // Remove finished connections, which only this list still holds.
             asking.retain(|stream| Arc::strong_count(stream) > 1);
             if asking.len() >= MOST
