@@ -6,13 +6,14 @@ use crate::observe::{Event, Stats};
 use crate::options::{Address, PathLike, options, public_key};
 use crate::stream::{Stream, waited};
 use crate::wait::{wait, wait_or_fail};
-use dccp_sockets::{ConnectError, Delivery, PathId, Rate, Reason, RecvError, SendError};
+use dccp_sockets::{ConnectError, Delivery, PathId, Rate, RecvError, SendError};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyConnectionAbortedError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PySlice};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -33,8 +34,9 @@ fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
 
 /// A connection carries datagrams in both directions, as fast as congestion control allows. It may be shared
 /// between threads.
+// The flag says whether the program has called `abort`.
 #[pyclass(module = "mpdccp", frozen)]
-pub(crate) struct Connection(pub(crate) dccp_sockets::Connection);
+pub(crate) struct Connection(pub(crate) dccp_sockets::Connection, AtomicBool);
 
 #[pymethods]
 impl Connection {
@@ -166,6 +168,7 @@ impl Connection {
     /// Ends the connection immediately. The peer receives the text.
     #[pyo3(signature = (why=None))]
     fn abort(&self, why: Option<&str>) {
+        self.1.store(true, Relaxed);
         match why {
             Some(why) => self.0.abort_with(why),
             None => self.0.abort(),
@@ -317,23 +320,18 @@ impl Connection {
             self.abort(None);
             return Ok(());
         }
-        if self.0.end().is_some() {
+        if self.0.end().is_some() || self.1.load(Relaxed) {
             return Ok(());
         }
-        match self.finish(py, None) {
-            // The block called `abort`, which has now taken effect.
-            Err(e)
-                if e.is_instance_of::<PyConnectionAbortedError>(py)
-                    && self.0.end() == Some(Reason::Aborted) =>
-            {
-                Ok(())
-            }
-            finished => finished.map(drop),
-        }
+        self.finish(py, None).map(drop)
     }
 }
 
 impl Connection {
+    pub(crate) fn new(connection: dccp_sockets::Connection) -> Connection {
+        Connection(connection, AtomicBool::new(false))
+    }
+
     /// Returns an error in a forked process, for calls whose result does not tell.
     fn here(&self) -> PyResult<()> {
         if self.0.is_forked() { Err(send(SendError::Forked)) } else { Ok(()) }
@@ -362,7 +360,7 @@ impl Connector {
             let connection = self.0.start(to, key);
             match wait(py, None, |slice| connection.opened(slice))? {
                 Some(Err(e)) => last = connect(e),
-                _ => return Ok(Connection(connection)),
+                _ => return Ok(Connection::new(connection)),
             }
         }
         Err(last)
@@ -377,6 +375,6 @@ impl Connector {
         let (ip, _) = host.split_once('%').unwrap_or((host, ""));
         ip.parse::<IpAddr>().map_err(|e| PyOSError::new_err(format!("address {host:?}: {e}")))?;
         let to = (host, port).to_socket_addrs()?.next().ok_or_else(|| connect(ConnectError::NoAddress))?;
-        Ok(Connection(self.0.start(to, key)))
+        Ok(Connection::new(self.0.start(to, key)))
     }
 }

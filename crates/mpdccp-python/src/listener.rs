@@ -32,14 +32,16 @@ impl Listener {
             Err(AcceptError::TimedOut) => None,
             accepted => Some(accepted),
         });
-        accepted?.map(Connection).map_err(|e| os(e.errno(), e))
+        accepted?.map(Connection::new).map_err(|e| os(e.errno(), e))
     }
 
     /// Returns the next connection if there is one, or None otherwise.
     fn try_accept(&self) -> PyResult<Option<Connection>> {
         match self.0.try_accept() {
             Err(AcceptError::Empty) => Ok(None),
-            accepted => accepted.map(|accepted| Some(Connection(accepted))).map_err(|e| os(e.errno(), e)),
+            accepted => {
+                accepted.map(|accepted| Some(Connection::new(accepted))).map_err(|e| os(e.errno(), e))
+            }
         }
     }
 
