@@ -108,7 +108,7 @@ impl Leases {
     /// never assign the same one.
     ///
     /// # Errors
-    /// If this server has no pool, or no address is free. The peer is told the reason, too.
+    /// If this server has no pool, or no address is free. The answer to the peer has the same reason.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_>,

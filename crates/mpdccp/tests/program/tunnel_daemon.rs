@@ -356,7 +356,7 @@ fn a_second_default_route_is_refused() {
     bed.down();
 }
 
-/// Whoever reads the log, such as the other end of a pipe, may end before the tunnel.
+/// The process that reads the log through a pipe may end before the tunnel.
 #[test]
 fn a_tunnel_outlives_the_reader_of_its_log() {
     let Some(mut spaces) = Spaces::new("gone", &["s"], &[]) else { return };

@@ -9,7 +9,7 @@ pub(super) struct Frto {
     probing: bool,
 }
 
-/// What an acknowledgement shows about the timeout.
+/// Conclusion from an acknowledgement about the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Data that was assumed lost has arrived.
