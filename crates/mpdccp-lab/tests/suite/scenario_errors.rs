@@ -53,6 +53,21 @@ fn the_library_is_sound() {
 }
 
 #[test]
+fn a_flow_that_cannot_be_reversed_says_why() {
+    let flow = "kind = \"udp\"\npayload = 1300\nrate = \"5 Mbit/s\"\n";
+    let good = format!(
+        "name = \"t\"\ntitle = \"t\"\nduration_s = 10\nmode = \"direct\"\n[[path]]\nname = \"p1\"\nrate = \"10 Mbit/s\"\n\
+         queue = \"125000 B\"\n[[variant]]\nlabel = \"ccid2\"\nccid = 2\n[[flow]]\nname = \"f\"\n{flow}\
+         [[flow]]\nname = \"back\"\n{flow}reverse = true\n"
+    );
+    let cases = [
+        ("mode = \"direct\"", "", "t.toml:22: reverse", "mode = \"direct\""),
+        ("name = \"f\"", "name = \"f\"\nreverse = true", "t.toml:14: reverse", "the first flow"),
+    ];
+    refused(&good, &cases);
+}
+
+#[test]
 fn wrong_scenarios_say_what_is_wrong_and_where() {
     let cases = [
         ("duration_s = 10", "duration_s = -1", "t.toml:3: duration_s", "above 0 and at most 86400"),
