@@ -1,8 +1,9 @@
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Streams};
 use crate::signal::lock;
 use crate::stream::{Ends, State, Stream};
 use crate::{CcidError, ConnectError, Delivery, Event, FinishError, Ready, RecvError, SendError, Stats};
 use bytes::Bytes;
+use dccp_net::Core;
 use dccp_net::secure::PublicKey;
 use dccp_proto::ServiceCode;
 use mpdccp_proto::{PathId, Reason, SessionId};
@@ -34,6 +35,18 @@ impl Connection {
             self.runtime.call(|_, _| ());
         }
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
+    }
+
+    /// Runs `job` on the data thread soon, without waiting for it. If the session could not be created, does
+    /// nothing.
+    fn run(&self, job: impl FnOnce(&mut Core, &mut Streams, SessionId) + Send + 'static) {
+        let stream = self.stream.clone();
+        self.runtime.run(move |core, streams| {
+            // The job that creates the session of a connection that has just been started has run before.
+            if let Some(id) = stream.id.get() {
+                job(core, streams, *id);
+            }
+        });
     }
 
     /// Queues a datagram. Waits while the queue is full or the connection is not open yet.
@@ -133,12 +146,7 @@ impl Connection {
     }
 
     fn wake(&self) {
-        let stream = self.stream.clone();
-        self.runtime.run(move |_, streams| {
-            if let Some(id) = stream.id.get() {
-                streams.wake(*id);
-            }
-        });
+        self.run(|_, streams, id| streams.wake(id));
     }
 
     /// Returns whether this process is a fork of the one that opened the connection. A fork cannot use the
@@ -312,14 +320,13 @@ impl Connection {
 
     /// Ends the connection immediately and drops the queue.
     pub fn abort(&self) {
-        let id = self.id();
-        self.runtime.run(move |core, _| core.endpoint.abort(core.clock.now(), id));
+        self.run(|core, _, id| core.endpoint.abort(core.clock.now(), id));
     }
 
     /// Ends the connection immediately, and sends the peer the reason as a text of at most 255 bytes.
     pub fn abort_with(&self, why: &str) {
-        let (id, why) = (self.id(), why.to_owned());
-        self.runtime.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
+        let why = why.to_owned();
+        self.run(move |core, _, id| core.endpoint.abort_with(core.clock.now(), id, &why));
     }
 
     /// Returns the text with which the peer ended the connection, if the peer sent one.
@@ -339,8 +346,7 @@ impl Connection {
     /// Restarts congestion control on a path that now leads through another network. A mobile host can change
     /// networks without getting a new address.
     pub fn path_changed(&self, path: PathId) {
-        let id = self.id();
-        self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
+        self.run(move |core, _, id| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
     /// Returns the size of the largest datagram that all paths can currently carry, in bytes, or 0 until the
@@ -385,14 +391,13 @@ impl Connection {
 
     /// Closes a path gracefully. The path is not opened again.
     pub fn remove_path(&self, path: PathId) {
-        let id = self.id();
-        self.runtime.run(move |core, _| core.endpoint.remove_path(core.clock.now(), id, path));
+        self.run(move |core, _, id| core.endpoint.remove_path(core.clock.now(), id, path));
     }
 
     /// Changes the priority of a path at both ends (MP_PRIO); see [`Path::priority`](crate::Path::priority).
     pub fn set_priority(&self, path: PathId, priority: u8) {
-        let (id, priority) = (self.id(), priority.min(15));
-        self.runtime.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
+        let priority = priority.min(15);
+        self.run(move |core, _, id| core.endpoint.set_prio(core.clock.now(), id, path, priority));
     }
 
     /// Changes the congestion control for data that this end sends, on all paths, while data flows. The new
@@ -416,8 +421,7 @@ impl Connection {
     /// the padding; Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a running
     /// one, and a duration of zero ends it.
     pub fn probe(&self, rate: Rate, duration: Duration) {
-        let id = self.id();
-        self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));
+        self.run(move |core, streams, id| streams.probe(core.clock.now(), id, rate, duration));
     }
 
     /// Returns all events of the connection from its start on. The iterator waits for the next event, and

@@ -218,14 +218,21 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// `start` returns before the data thread has created the session.
+    /// `start` returns before the data thread has created the session. The calls after it must not wait for
+    /// that, because an event loop or a thread that holds a lock may make them.
     #[test]
     fn a_connection_can_be_aborted_as_soon_as_it_is_started() {
         let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let connector = Connector::new(Options::default()).unwrap();
-        connector.runtime.run(|_, _| std::thread::sleep(Duration::from_millis(200)));
+        let (go, gate) = std::sync::mpsc::channel();
+        connector.runtime.run(move |_, _| {
+            let _ = gate.recv_timeout(Duration::from_secs(10));
+        });
         let connection = connector.start(silent.local_addr().unwrap(), None);
+        connection.probe(mpdccp_units::Rate::from_bps(1_000_000), Duration::from_secs(1));
+        connection.set_priority(PathId(0), 1);
         connection.abort();
+        assert!(go.send(()).is_ok(), "a call has waited for the data thread");
         let opened = connection.opened(Duration::from_secs(3));
         assert!(matches!(opened, Some(Err(ConnectError::Refused(Reason::Aborted)))), "{opened:?}");
     }
