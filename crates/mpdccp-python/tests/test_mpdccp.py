@@ -472,20 +472,32 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(list(await aio._addresses("[fe80::1%lo]:6511")), [(host, 6511)])
         mpdccp.Connector().start(host, 6511).abort()
 
-    async def test_a_read_does_not_hide_from_finish_that_all_has_arrived(self):
+    async def test_a_read_or_a_write_does_not_hide_from_finish_that_all_has_arrived(self):
         listener = await aio.listen("127.0.0.1:0", streams=True)
         connection = await aio.connect(listener.address, streams=True)
-        stream = await connection.open_stream()
-        await stream.write(b"question")
         there = await listener.accept()
-        answering = await there.accept_stream()
-        await answering.write(b"answer")
-        finish = asyncio.create_task(stream.finish())
-        await asyncio.sleep(0)
-        # Everything arrives while the loop does not look.
-        time.sleep(0.5)
-        self.assertEqual(await stream.read(), b"answer")
-        await asyncio.wait_for(finish, PATIENT)
+
+        async def read(stream):
+            self.assertEqual(await stream.read(), b"answer")
+
+        async def write(stream):
+            with self.assertRaises(BrokenPipeError):
+                await stream.write(b"after the end")
+
+        for call in (read, write):
+            with self.subTest(call.__name__):
+                stream = await connection.open_stream()
+                await stream.write(b"question")
+                answering = await there.accept_stream()
+                # Unread data would keep the descriptor readable.
+                if call is read:
+                    await answering.write(b"answer")
+                finish = asyncio.create_task(stream.finish())
+                await asyncio.sleep(0)
+                # Everything arrives while the loop does not look.
+                time.sleep(0.5)
+                await call(stream)
+                await asyncio.wait_for(finish, PATIENT)
         for each in (connection, there, listener):
             each.close()
 

@@ -235,11 +235,16 @@ class Stream(_Waiting):
     async def write(self, data: Buffer) -> None:
         """Writes all data. If the call is cancelled, the peer may receive only the start of the data."""
         rest = memoryview(data).cast("B")
-        while rest:
-            taken = self.native.try_write(rest)
-            rest = rest[taken:]
-            if not taken:
-                await self._until(_WRITABLE)
+        try:
+            while rest:
+                taken = self.native.try_write(rest)
+                rest = rest[taken:]
+                if not taken:
+                    await self._until(_WRITABLE)
+        finally:
+            # A native write clears what the descriptor reports, so other tasks must check again.
+            self._wake(self._waiters[_WRITABLE])
+            self._wake(self._waiters[_CHANGE])
 
     async def read(self, most: int = 65536) -> bytes:
         """Waits for data. Returns the available bytes; b"" at the end."""
