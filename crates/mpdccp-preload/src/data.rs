@@ -8,6 +8,7 @@ use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request};
 use rustix::time::{ClockId, clock_gettime};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// A datagram up to this size fits into the packets of every path.
 const SHORT: usize = 256;
@@ -166,19 +167,38 @@ unsafe extern "C-unwind" fn recvmmsg(
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, messages, count, flags, timeout) };
     }
-    let mut flags = flags & !libc::MSG_WAITFORONE;
+    // SAFETY: as for recvmmsg(2).
+    let mut limit = unsafe { timeout.as_mut() };
+    let until = match limit.as_deref() {
+        None => None,
+        Some(timespec { tv_sec: seconds @ 0.., tv_nsec: nanos @ 0..1_000_000_000, .. }) => {
+            Instant::now().checked_add(Duration::new(*seconds as u64, *nanos as u32))
+        }
+        Some(_) => return fail(libc::EINVAL),
+    };
+    let count = count.min(libc::UIO_MAXIOV as libc::c_uint);
+    let mut each = flags & !libc::MSG_WAITFORONE;
     for done in 0..count {
         // SAFETY: the caller passed `count` messages.
         unsafe {
             let message = messages.add(done as usize);
-            match recvmsg(fd, &raw mut (*message).msg_hdr, flags) {
+            match recvmsg(fd, &raw mut (*message).msg_hdr, each) {
                 -1 if done == 0 => return -1,
                 -1 => return done as c_int,
                 read => (*message).msg_len = read as libc::c_uint,
             }
         }
-        // After the first datagram, do not wait for more datagrams.
-        flags |= libc::MSG_DONTWAIT;
+        // Like the kernel, check the time limit only after each datagram, and return the time that is left.
+        if let (Some(limit), Some(until)) = (limit.as_deref_mut(), until) {
+            let left = until.saturating_duration_since(Instant::now());
+            (limit.tv_sec, limit.tv_nsec) = (left.as_secs() as _, left.subsec_nanos() as _);
+            if left.is_zero() {
+                return done as c_int + 1;
+            }
+        }
+        if flags & libc::MSG_WAITFORONE != 0 {
+            each |= libc::MSG_DONTWAIT;
+        }
     }
     count as c_int
 }
@@ -360,6 +380,7 @@ unsafe extern "C-unwind" fn sendmmsg(
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, messages, count, flags) };
     }
+    let count = count.min(libc::UIO_MAXIOV as libc::c_uint);
     for done in 0..count {
         // SAFETY: the caller passed `count` messages.
         unsafe {

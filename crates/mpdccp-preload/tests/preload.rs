@@ -278,6 +278,31 @@ os.write(c.fileno(), b'short'); assert a.recv(9) == b'short'",
 }
 
 #[test]
+fn many_datagrams_are_received_as_the_kernel_does() {
+    Host::new().passes(
+        "import ctypes
+recvmmsg = ctypes.CDLL(None, use_errno=True).recvmmsg
+def many(n, flags=0, limit=None):
+    rooms = [ctypes.create_string_buffer(9) for _ in range(n)]
+    parts = [(ctypes.c_size_t * 2)(ctypes.addressof(room), 9) for room in rooms]
+    messages = (ctypes.c_size_t * (8 * n))()
+    for i in range(n): messages[8 * i + 2], messages[8 * i + 3] = ctypes.addressof(parts[i]), 1
+    left = limit and (ctypes.c_long * 2)(*limit)
+    got = recvmmsg(c.fileno(), messages, n, flags, left)
+    return [room.value for room in rooms[:got]] if got >= 0 else ctypes.get_errno(), left and left[0] + left[1] / 1e9
+c, a = pair()
+# Without MSG_WAITFORONE, the call waits for all datagrams.
+a.send(b'one'); later = threading.Timer(.2, a.send, [b'two']); later.start()
+assert many(2) == ([b'one', b'two'], None); later.join()
+a.send(b'three'); assert many(2, 0x10000) == ([b'three'], None)
+# The time limit ends the call after a datagram, and becomes the time that is left.
+a.send(b'four'); got, left = many(1, 0, (100, 0)); assert got == [b'four'] and 0 < left < 100, left
+a.send(b'five'); assert many(2, 0, (0, 1)) == ([b'five'], 0)
+for wrong in ((-1, 0), (0, 10 ** 9)): assert many(1, 0, wrong)[0] == errno.EINVAL",
+    );
+}
+
+#[test]
 fn a_socket_survives_dup_fork_exec_and_the_process() {
     Host::new().passes(
         "c, a = pair(); d = os.dup(c.fileno()); c.close()
