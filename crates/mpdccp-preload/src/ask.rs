@@ -38,11 +38,18 @@ pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Returns whether a descriptor is a DCCP socket, that is, has a peer with one of the daemon's names.
+/// Returns the number of a DCCP socket, or `None` for any other descriptor. A DCCP socket has a peer with one
+/// of the daemon's names, which end with the number.
+pub(crate) fn number(fd: c_int) -> Option<u64> {
+    let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten())?;
+    let peer = SocketAddrUnix::try_from(peer).ok()?;
+    let digits = peer.abstract_name()?.strip_prefix(&NAME[1..])?;
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Returns whether a descriptor is a DCCP socket.
 pub(crate) fn is_ours(fd: c_int) -> bool {
-    let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten());
-    let peer = peer.and_then(|peer| SocketAddrUnix::try_from(peer).ok());
-    peer.is_some_and(|peer| peer.abstract_name().is_some_and(|name| name.starts_with(&NAME[1..])))
+    number(fd).is_some()
 }
 
 fn control() -> Result<OwnedFd, Errno> {

@@ -2,7 +2,7 @@
 //! Unix socket behaves differently: errors at the end of a connection, sender addresses, datagrams that are
 //! too long, and priorities.
 
-use crate::ask::{ask, borrow, fail, is_ours, next, tell};
+use crate::ask::{ask, borrow, fail, is_ours, next, number, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request};
 use rustix::time::{ClockId, clock_gettime};
@@ -15,15 +15,16 @@ const SHORT: usize = 256;
 /// The maximum datagram size that the daemon reports while the connection is not open.
 const UNKNOWN: u64 = 536;
 
-/// The maximum datagram sizes of sockets. Each entry holds the descriptor, the size and the second it was
-/// stored in, and is valid for up to a second.
+/// The maximum datagram sizes of sockets. Each entry holds the lower half of the socket's number, the size
+/// and the second it was stored in, and is valid for up to a second. The descriptor would not identify the
+/// socket, because the program may close it and get it again for another socket.
 static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
-fn largest(fd: c_int) -> u64 {
-    let slot = &SIZES[fd as usize % SIZES.len()];
+fn largest(fd: c_int, number: u64) -> u64 {
+    let slot = &SIZES[number as usize % SIZES.len()];
     let second = clock_gettime(ClockId::MonotonicCoarse).tv_sec as u64 & 0xffff;
     let kept = slot.load(Relaxed);
-    if kept >> 32 == fd as u64 && kept & 0xffff == second {
+    if kept >> 32 == number & 0xffff_ffff && kept & 0xffff == second {
         return kept >> 16 & 0xffff;
     }
     let size = Request::Get { level: libc::SOL_DCCP, name: libc::DCCP_SOCKOPT_GET_CUR_MPS };
@@ -33,7 +34,7 @@ fn largest(fd: c_int) -> u64 {
             if size == UNKNOWN {
                 return u64::MAX;
             }
-            slot.store((fd as u64) << 32 | size << 16 | second, Relaxed);
+            slot.store(number << 32 | size << 16 | second, Relaxed);
             size
         }
         _ => u64::MAX,
@@ -41,7 +42,7 @@ fn largest(fd: c_int) -> u64 {
 }
 
 fn too_long(fd: c_int, len: usize) -> bool {
-    len > SHORT && is_ours(fd) && len as u64 > largest(fd)
+    len > SHORT && number(fd).is_some_and(|number| len as u64 > largest(fd, number))
 }
 
 /// Returns whether a call reads the error queue. DCCP's error queue is always empty, and Unix sockets have

@@ -277,6 +277,21 @@ os.write(c.fileno(), b'short'); assert a.recv(9) == b'short'",
     );
 }
 
+/// Packets with IPv6 carry less. The library remembers the sizes of sockets for a while.
+#[test]
+fn a_descriptor_that_is_used_again_has_the_size_of_its_new_socket() {
+    Host::new().passes(
+        "try: s.socket(s.AF_INET6, s.SOCK_DGRAM).bind(('::1', 0))
+except OSError: print('done'); sys.exit()
+c, a = pair(); most = c.getsockopt(269, 5)
+l = listening(s.AF_INET6, '::1'); d = new(s.AF_INET6); d.setsockopt(269, 2, struct.pack('!I', 7)); d.connect(l.getsockname())
+assert d.getsockopt(269, 5) < most
+c.send(b'x' * most)
+os.dup2(d.fileno(), c.fileno())
+fails(errno.EMSGSIZE, os.write, c.fileno(), b'x' * most)",
+    );
+}
+
 #[test]
 fn many_datagrams_are_received_as_the_kernel_does() {
     Host::new().passes(
