@@ -222,6 +222,16 @@ n.setsockopt(269, 2, struct.pack('!I', 7)); n.setblocking(True); n.connect(l.get
     );
 }
 
+#[test]
+fn datagrams_sent_before_connect_are_not_part_of_the_connection() {
+    Host::new().passes(
+        "l = listening(); c = new(); c.setsockopt(269, 2, struct.pack('!I', 7))
+for i in range(2): c.send(b'early')
+c.connect(l.getsockname()); a, _ = l.accept(); c.send(b'first')
+assert a.recv(9) == b'first'",
+    );
+}
+
 /// Runs in a separate network namespace, which only root can create.
 #[test]
 fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() {

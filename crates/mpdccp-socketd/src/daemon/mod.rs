@@ -23,7 +23,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::time::Timespec;
-use socket::{MOST_FILLER, Socket, State};
+use socket::{Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
@@ -232,14 +232,9 @@ impl Daemon {
                 socket.state = State::Ended;
                 // Many ended sockets are kept, so they must not keep datagrams that can no longer be sent.
                 socket.waiting = Vec::new();
-                // Read the datagrams that the program has already sent. If the daemon closed its end with
-                // some of them unread, the program would get an error before it has read everything. A
-                // program that keeps sending can still get this error.
-                for _ in 0..MOST_FILLER {
-                    if !matches!(socket.next(), Some(Some(_))) {
-                        break;
-                    }
-                }
+                // If the daemon closed its end with datagrams from the program unread, the program would get
+                // an error before it has read everything.
+                socket.discard();
                 socket.fd = None;
                 // The daemon will not notice when the program closes this socket, so the port is free now.
                 self.network.release(socket);

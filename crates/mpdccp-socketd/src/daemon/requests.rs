@@ -118,6 +118,8 @@ impl Daemon {
                 }
                 let local = self.bound(uid, inode)?;
                 let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
+                // The kernel would have refused datagrams that the program sent before.
+                socket.discard();
                 let session = self.network.connect((core, now), local, to, &socket.options)?;
                 self.marks.set(local.port(), to.port(), socket.options.tos);
                 self.sessions.insert(session, inode);

@@ -17,7 +17,7 @@ const LONGEST: usize = 9216;
 const MOST_QUEUED: u32 = 256;
 /// Maximum number of filler messages sent to make a socket unwritable. The small send buffer holds fewer
 /// messages than this.
-pub(super) const MOST_FILLER: u32 = 64;
+const MOST_FILLER: u32 = 64;
 
 /// State of a socket.
 pub(super) enum State {
@@ -139,6 +139,12 @@ impl Socket {
         for _ in 0..std::mem::take(&mut self.filler) {
             self.next();
         }
+    }
+
+    /// Drops the datagrams that the program has already sent. A program that keeps sending may get some past
+    /// this call.
+    pub(super) fn discard(&self) {
+        (0..MOST_FILLER).take_while(|_| matches!(self.next(), Some(Some(_)))).for_each(drop);
     }
 
     /// Returns the next datagram from the program. `Some(None)` means that there is none yet, and `None` that
