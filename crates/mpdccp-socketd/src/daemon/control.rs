@@ -1,9 +1,11 @@
 //! The Unix socket on which the daemon receives the requests of the preload library.
 
 use crate::{MOST, Reply};
+use mpdccp_units::{Duration, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::collections::BTreeMap;
 use std::io;
@@ -15,6 +17,8 @@ const FLAG: u64 = 1 << 63;
 /// Maximum number of pending requests per user. Each thread waiting for a connection, for example, has a
 /// pending request.
 const MOST_OF_A_USER: usize = 256;
+/// Time without new requests after descriptors or memory were short.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A program that has sent a request and is waiting for the answer.
 struct Asker {
@@ -24,6 +28,8 @@ struct Asker {
 
 pub(super) struct Control {
     listener: OwnedFd,
+    /// The end of the pause during which the listener is not watched.
+    pub(super) paused: Option<Time>,
     path: PathBuf,
     namespace: Option<u64>,
     askers: BTreeMap<u64, Asker>,
@@ -71,9 +77,22 @@ impl Control {
         // Programs of all users may connect, because each program can use only its own sockets.
         rustix::fs::chmod(path, Mode::from_raw_mode(0o666))?;
         rustix::net::listen(&listener, 128)?;
-        epoll::add(epoll, &listener, EventData::new_u64(FLAG), EventFlags::IN)?;
         let namespace = namespace(&listener);
-        Ok(Control { listener, path: path.to_owned(), namespace, askers: BTreeMap::new(), next: FLAG })
+        let (path, askers) = (path.to_owned(), BTreeMap::new());
+        let control = Control { listener, paused: None, path, namespace, askers, next: FLAG };
+        control.watch(epoll)?;
+        Ok(control)
+    }
+
+    fn watch(&self, epoll: &OwnedFd) -> rustix::io::Result<()> {
+        epoll::add(epoll, &self.listener, EventData::new_u64(FLAG), EventFlags::IN)
+    }
+
+    /// Ends the pause if it is over.
+    pub(super) fn resume(&mut self, now: Time, epoll: &OwnedFd) {
+        if self.paused.is_some_and(|until| until <= now) {
+            self.paused = self.watch(epoll).is_err().then_some(now + PAUSE);
+        }
     }
 
     pub(super) fn is(token: u64) -> bool {
@@ -107,9 +126,18 @@ impl Control {
         self.askers.remove(&asker);
     }
 
-    pub(super) fn accept(&mut self, epoll: &OwnedFd) {
+    pub(super) fn accept(&mut self, now: Time, epoll: &OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
+        loop {
+            let fd = match rustix::net::accept_with(&self.listener, flags) {
+                Ok(fd) => fd,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // The program still waits, so the listener would keep the daemon busy.
+                    self.paused = epoll::delete(epoll, &self.listener).is_ok().then_some(now + PAUSE);
+                    return;
+                }
+                Err(_) => return,
+            };
             let Ok(peer) = sockopt::socket_peercred(&fd) else { continue };
             let uid = peer.uid.as_raw();
             // A program in another network namespace has other interfaces and addresses, so this daemon does
@@ -141,5 +169,51 @@ fn mode(file: &std::fs::Metadata) -> u32 {
 impl Drop for Control {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::epoll::{CreateFlags, Event};
+    use rustix::time::Timespec;
+    use std::process::Command;
+
+    /// This test runs itself again in a process with a low limit on descriptors.
+    #[test]
+    fn a_lack_of_descriptors_neither_keeps_the_daemon_busy_nor_stops_it() {
+        if std::env::var_os("FEW_DESCRIPTORS").is_none() {
+            let name = "a_lack_of_descriptors_neither_keeps_the_daemon_busy_nor_stops_it";
+            let run = Command::new("sh")
+                .args(["-c", &format!("ulimit -n 64; exec \"$0\" --exact daemon::control::tests::{name}")])
+                .arg(std::env::current_exe().unwrap())
+                .env("FEW_DESCRIPTORS", "")
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&run.stdout);
+            assert!(run.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("mpdccp-control-{}.sock", std::process::id()));
+        let epoll = epoll::create(CreateFlags::CLOEXEC).unwrap();
+        let mut control = Control::open(&path, &epoll).unwrap();
+        let ready = || {
+            let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }];
+            epoll::wait(&epoll, &mut events[..], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap()
+        };
+        let program = seqpacket().unwrap();
+        rustix::net::connect(&program, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        assert_eq!(ready(), 1);
+        let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        control.accept(Time::ZERO, &epoll);
+        assert_eq!(ready(), 0);
+        drop(all);
+        let over = control.paused.unwrap();
+        control.resume(Time::ZERO, &epoll);
+        assert_eq!(ready(), 0);
+        control.resume(over, &epoll);
+        assert_eq!((ready(), control.paused), (1, None));
+        control.accept(over, &epoll);
+        assert_eq!(control.askers.len(), 1);
     }
 }

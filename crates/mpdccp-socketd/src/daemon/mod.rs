@@ -308,6 +308,14 @@ impl App for Daemon {
         }
         any
     }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.control.paused
+    }
+
+    fn on_timeout(&mut self, _: &mut Core, now: Time) {
+        self.control.resume(now, &self.epoll);
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Daemon {
     pub(super) fn on_control(&mut self, core: &mut Core, now: Time, asker: u64) {
         let mut bytes = [0; MOST];
         if Control::is_listener(asker) {
-            return self.control.accept(&self.epoll);
+            return self.control.accept(now, &self.epoll);
         }
         let Some((len, uid, fd)) = self.control.receive(asker, &mut bytes) else {
             return self.on_asker_gone(asker);
