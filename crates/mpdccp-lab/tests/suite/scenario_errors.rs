@@ -63,6 +63,13 @@ fn a_flow_that_cannot_be_reversed_says_why() {
     let cases = [
         ("mode = \"direct\"", "", "t.toml:22: reverse", "mode = \"direct\""),
         ("name = \"f\"", "name = \"f\"\nreverse = true", "t.toml:14: reverse", "the first flow"),
+        ("ccid = 2", "tcp = \"cubic\"", "t.toml:22: reverse", "no variant with `tcp`"),
+        (
+            "name = \"back\"\nkind = \"udp\"",
+            "name = \"back\"\nkind = \"short\"",
+            "t.toml:22: reverse",
+            "kind = \"tcp\" or \"udp\"",
+        ),
     ];
     refused(&good, &cases);
 }
