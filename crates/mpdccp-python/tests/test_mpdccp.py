@@ -501,6 +501,35 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         for each in (connection, there, listener):
             each.close()
 
+    async def test_a_large_write_is_not_copied_again_and_again(self):
+        listener = await aio.listen("127.0.0.1:0", streams=True)
+        connection = await aio.connect(listener.address, streams=True)
+        there = await listener.accept()
+        stream = await connection.open_stream()
+        lengths = []
+
+        class Counting:
+            def __init__(self, native):
+                self.native = native
+
+            def __getattr__(self, name):
+                return getattr(self.native, name)
+
+            def try_write(self, data):
+                lengths.append(len(data))
+                return self.native.try_write(data)
+
+        stream.native = Counting(stream.native)
+        data = bytes(4 << 20)
+        writing = asyncio.create_task(stream.write(data))
+        reading, received = await there.accept_stream(), 0
+        while received < len(data):
+            received += len(await asyncio.wait_for(reading.read(), PATIENT))
+        await writing
+        self.assertLessEqual(max(lengths), 1 << 18)
+        for each in (connection, there, listener):
+            each.close()
+
     async def test_a_sender_hears_of_room_although_nobody_reads(self):
         listener = await aio.listen("127.0.0.1:0")
         connection = await aio.connect(listener.address, queue=1)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Connector", "Listener", "Stream", "connect", "listen"]
 
 _READABLE, _WRITABLE, _EVENT, _CHANGE, _STREAM = range(5)
+# A native write copies the whole buffer that it gets, but a stream never takes more bytes than this at a time.
+_PART = 256 << 10
 _T = TypeVar("_T")
 
 
@@ -237,7 +239,7 @@ class Stream(_Waiting):
         rest = memoryview(data).cast("B")
         try:
             while rest:
-                taken = self.native.try_write(rest)
+                taken = self.native.try_write(rest[:_PART])
                 rest = rest[taken:]
                 if not taken:
                     await self._until(_WRITABLE)
