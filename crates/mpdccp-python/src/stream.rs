@@ -35,17 +35,20 @@ fn result<T: Send>(
 
 #[pymethods]
 impl Stream {
-    /// Writes all data, waiting while the buffer is full.
+    /// Writes all data, waiting while the buffer is full. The timeout limits the whole call. If it passes,
+    /// the peer may receive only the start of the data.
     #[pyo3(signature = (data, timeout=None))]
     fn write(&self, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let py = data.py();
         let data = Data::of(data)?;
         let mut rest = data.as_slice();
-        while !rest.is_empty() {
-            let taken = waited(py, timeout, |slice| self.0.write_timeout(rest, Some(slice)))?;
-            rest = &rest[taken..];
-        }
-        Ok(())
+        waited(py, timeout, |slice| {
+            if !rest.is_empty() {
+                rest = &rest[self.0.write_timeout(rest, Some(slice))?..];
+            }
+            // After this error, `waited` calls again, until the time limit.
+            if rest.is_empty() { Ok(()) } else { Err(StreamError::TimedOut) }
+        })
     }
 
     /// Writes as much as fits, and returns the number of bytes written.

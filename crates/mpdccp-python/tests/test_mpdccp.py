@@ -186,6 +186,24 @@ class Blocking(unittest.TestCase):
             plain[1].open_stream()
         self.assertEqual(none.exception.errno, errno.EOPNOTSUPP)
 
+    def test_the_timeout_of_a_write_limits_the_whole_call(self):
+        _listener, here, there = pair({"streams": True}, {"streams": True})
+        stream = here.open_stream()
+        stream.write(b"begin")
+        reading, done = there.accept_stream(PATIENT), threading.Event()
+
+        def read_slowly():
+            while not done.wait(0.05):
+                reading.read(100_000, PATIENT)
+
+        thread = threading.Thread(target=read_slowly)
+        thread.start()
+        with self.assertRaises(TimeoutError):
+            stream.write(bytes(64 << 20), timeout=1)
+        done.set()
+        thread.join()
+        here.abort()
+
     def test_streams_of_asyncio(self):
         data = bytes(range(256)) * 4000
 

@@ -211,7 +211,8 @@ class Connection:
 class Stream:
     """A reliable stream of bytes in both directions, next to the datagrams of its connection."""
     def write(self, data: Buffer, timeout: float | None = None) -> None:
-        """Writes all data, waiting while the buffer is full."""
+        """Writes all data, waiting while the buffer is full. The timeout limits the whole call. If it passes,
+        the peer may receive only the start of the data."""
     def try_write(self, data: Buffer) -> int:
         """Writes as much as fits, and returns the number of bytes written."""
     def read(self, most: int = 65536, timeout: float | None = None) -> bytes:
