@@ -5,6 +5,7 @@ use libc::c_int;
 use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
 
@@ -109,11 +110,21 @@ pub(crate) fn ask<'a>(
         Errno::MFILE | Errno::NFILE => e.raw_os_error(),
         _ => libc::ECONNRESET,
     })?;
-    send(&control, request, fd.and_then(borrow)).map_err(|_| libc::ECONNRESET)?;
+    let fd = fd.and_then(borrow);
+    let connects = matches!(request, Request::Connect { .. });
+    if let Some(fd) = fd.filter(|_| connects)
+        && let Ok(limit) = sockopt::socket_timeout(fd, Timeout::Send)
+    {
+        // As in the kernel, the time limit for sending (SO_SNDTIMEO) also limits connect.
+        let _ = sockopt::set_socket_timeout(&control, Timeout::Recv, limit);
+    }
+    send(&control, request, fd).map_err(|_| libc::ECONNRESET)?;
     let (len, fd) = loop {
         match receive(&control, bytes, true) {
-            // A signal has interrupted connect. The connection attempt continues, as in the kernel.
-            Err(Errno::INTR) if matches!(request, Request::Connect { .. }) => return Err(libc::EINTR),
+            // A signal or the time limit has ended connect. The connection attempt continues, as in the
+            // kernel.
+            Err(Errno::INTR) if connects => return Err(libc::EINTR),
+            Err(Errno::AGAIN) if connects => return Err(libc::EINPROGRESS),
             Err(Errno::INTR) => {}
             Err(_) | Ok((0, _)) => return Err(libc::ECONNRESET),
             Ok(received) => break received,

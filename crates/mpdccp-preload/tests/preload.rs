@@ -218,6 +218,8 @@ a, _ = l.accept(); c.send(b'x'); assert polled(a, select.POLLIN, 9000); assert a
 n = new(); n.setblocking(False)
 fails(errno.EINPROGRESS, n.connect, l.getsockname())
 assert polled(n, select.POLLOUT, 9000) and n.getsockopt(s.SOL_SOCKET, s.SO_ERROR) == errno.EBADRQC
+fails(errno.EINPROGRESS, n.connect, l.getsockname()); assert polled(n, select.POLLOUT, 9000)
+fails(errno.EBADRQC, n.connect, l.getsockname())
 n.setsockopt(269, 2, struct.pack('!I', 7)); n.setblocking(True); n.connect(l.getsockname())",
     );
 }
@@ -254,6 +256,14 @@ fails(errno.EINPROGRESS, x.connect, ('192.0.2.77', 5))
 p = select.poll(); p.register(x, select.POLLOUT); assert p.poll(50) == []
 fails(errno.EALREADY, x.connect, ('192.0.2.77', 5))
 fails(errno.ENETUNREACH, new().connect, ('198.51.100.1', 5))
+y = new(); y.setsockopt(s.SOL_SOCKET, s.SO_SNDTIMEO, struct.pack('ll', 0, 50_000))
+fails(errno.EINPROGRESS, y.connect, ('192.0.2.77', 5))
+# A blocking call waits for the attempt that is pending.
+x.setblocking(True); waited = []
+def wait():
+    try: x.connect(('192.0.2.77', 5))
+    except OSError as e: waited.append(e.errno)
+waiting = threading.Thread(target=wait); waiting.start()
 # Another thread closes the descriptor.
 z, ended = new(), []
 def attempt():
@@ -268,6 +278,7 @@ def interrupt():
     time.sleep(.2); subprocess.run('ip addr add 192.0.2.77/32 dev lo'.split(), check=True)
 threading.Thread(target=interrupt).start()
 fails(errno.ECONNREFUSED, new().connect, ('192.0.2.77', 5))
+waiting.join(60); assert waited == [errno.ECONNREFUSED], waited
 elsewhere = 'import socket as s\\ntry: s.socket(2, 6, 33)\\nexcept OSError: print(1)'
 assert subprocess.run(['unshare', '-n', sys.executable, '-c', elsewhere], capture_output=True).stdout == b'1\\n'",
         );

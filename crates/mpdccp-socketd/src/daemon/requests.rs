@@ -107,8 +107,18 @@ impl Daemon {
             }
             Request::Connect { to, wait } => {
                 let to = SocketAddr::from(to);
-                match socket.state {
+                match &mut socket.state {
+                    // As in the kernel, a further call returns the error of an attempt that a signal has
+                    // interrupted or that was not blocking. If the attempt is not over, the call waits for
+                    // it.
+                    State::Fresh if socket.error != 0 => {
+                        return Err(Errno::from_raw_os_error(std::mem::take(&mut socket.error)));
+                    }
                     State::Fresh => {}
+                    State::Connecting { asker: waiting, .. } if wait && waiting.is_none() => {
+                        *waiting = Some(asker);
+                        return Ok(Outcome::Later);
+                    }
                     State::Connecting { .. } => return Err(Errno::ALREADY),
                     State::Open(_) => return Err(Errno::ISCONN),
                     State::Listening | State::Ended => return Err(Errno::INVAL),
@@ -123,7 +133,6 @@ impl Daemon {
                 let session = self.network.connect((core, now), local, to, &socket.options)?;
                 self.marks.set(local.port(), to.port(), socket.options.tos);
                 self.sessions.insert(session, inode);
-                socket.error = 0;
                 socket.peer = Some(to);
                 socket.state = State::Connecting { session, asker: wait.then_some(asker) };
                 // Fill the socket for blocking calls too: if a signal interrupts the call, the program may
