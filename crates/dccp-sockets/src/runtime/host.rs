@@ -7,6 +7,7 @@ use crate::signal::lock;
 use crate::{ConnectError, Options, sockets};
 use dccp_net::{Core, Driver, FixedDscp, Handle, Qlog};
 use mpdccp_proto::Endpoint;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::process::{Pid, getpid};
 use std::sync::{Arc, Mutex, Weak};
 use std::{fmt, io};
@@ -115,11 +116,20 @@ pub(crate) type Run = fn(Driver<Streams>) -> io::Result<Option<Hosted>>;
 /// Runs a driver on its own thread.
 pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
     let thread = std::thread::Builder::new().name("dccp".into());
-    thread.spawn(move || {
+    // The thread inherits the mask. Signals are for the program's threads: one that the program blocks in
+    // order to wait for it must not end the process in this thread. Faults must still reach their handlers.
+    let mut signals = SigSet::all();
+    for fault in [Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGSEGV] {
+        signals.remove(fault);
+    }
+    let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let spawned = thread.spawn(move || {
         // By the time this returns, the driver has dropped its streams, and their handles have been notified.
         if let Err(e) = driver.run() {
             tracing::error!("the connections ended, because their data thread failed: {e}");
         }
-    })?;
+    });
+    let _ = before.and_then(|before| before.thread_set_mask());
+    spawned?;
     Ok(None)
 }
