@@ -67,8 +67,10 @@ impl<A: App> Driver<A> {
         self.core.poller.descriptor()
     }
 
-    /// Runs `job` immediately. Call [`turn`](Self::turn) afterwards.
+    /// Runs `job` immediately, but after the jobs that are already pending. Call [`turn`](Self::turn)
+    /// afterwards.
     pub fn with<R>(&mut self, job: impl FnOnce(&mut Core, &mut A) -> R) -> R {
+        self.run_jobs();
         job(&mut self.core, &mut self.app)
     }
 

@@ -2,7 +2,7 @@
 
 use ::tokio::io::{AsyncReadExt, AsyncWriteExt};
 use dccp_sockets::tokio::{Connection, Connector, Listener};
-use dccp_sockets::{ConnectError, Options, Reason, RecvError, SendError};
+use dccp_sockets::{ConnectError, Options, PresharedKey, PrivateKey, Reason, RecvError, SendError};
 use std::time::Duration;
 
 #[::tokio::test]
@@ -55,6 +55,17 @@ async fn ends_and_refusals() {
     here.finish().await.unwrap();
     assert_eq!(there.recv().await, Err(RecvError::Closed(Reason::ClosedByPeer)));
     assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
+}
+
+/// The task of the listener has not run yet when the peer is added.
+#[::tokio::test]
+async fn a_peer_can_be_added_as_soon_as_the_listener_is_bound() {
+    let key = |n: u8| PrivateKey::from_random([n; 32]);
+    let listener = Listener::bind("127.0.0.1:0", Options::default().key(key(1))).await.unwrap();
+    listener.add_peer(key(2).public(), PresharedKey::default()).unwrap();
+    let options = Options::default().key(key(2)).peer(key(1).public());
+    let here = Connection::connect(listener.local_addr(), options).await.unwrap();
+    assert_eq!(here.peer_key(), Some(key(1).public()));
 }
 
 /// Sends more data than any window allows, in both directions at the same time.
