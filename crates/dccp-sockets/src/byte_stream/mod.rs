@@ -223,7 +223,7 @@ impl ByteStream {
     /// Returns a descriptor for `poll`, `epoll` and similar calls; watch it for reading only. It is readable
     /// while bytes are available, and at the end of the stream. Two events also make it readable until the
     /// next call of [`ready`](Self::ready): the peer has received everything, or there is room again after a
-    /// write found none. Only this crate may read or write the descriptor.
+    /// write found too little. Only this crate may read or write the descriptor.
     ///
     /// # Errors
     /// A system error, such as too many open files.

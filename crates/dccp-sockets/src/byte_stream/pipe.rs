@@ -61,7 +61,7 @@ pub(super) struct State {
     /// Whether the data thread has been notified about this stream but has not handled the notification yet.
     told: bool,
     descriptor: Descriptor,
-    /// Whether a writer found `outgoing` full.
+    /// Whether a writer found too little room in `outgoing`.
     pub(super) wants_room: bool,
     /// Whether the descriptor must report an event until the next call: that the peer has received
     /// everything, or has stopped reading.
@@ -104,7 +104,8 @@ impl State {
         }
         self.outgoing.extend(&bytes[..len]);
         self.wrote |= len > 0;
-        self.wants_room = false;
+        // After a part was accepted, an event loop waits for room without trying again.
+        self.wants_room = len < bytes.len();
         self.show();
         Some(Ok(len))
     }

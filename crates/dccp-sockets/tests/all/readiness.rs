@@ -65,6 +65,20 @@ fn a_descriptor_tells_once_of_room() {
 }
 
 #[test]
+fn a_stream_tells_of_room_after_it_accepted_only_a_part() {
+    let (_listener, here, there) = pair(Options::default().streams(true), Options::default().streams(true));
+    let stream = here.open_stream().unwrap();
+    let data = vec![1; 4 << 20];
+    assert!(stream.write_timeout(&data, Some(Duration::ZERO)).unwrap() < data.len());
+    std::thread::spawn(move || {
+        let mut stream = there.accept_stream(Some(PATIENT)).unwrap();
+        std::io::copy(&mut stream, &mut std::io::sink())
+    });
+    assert!(readable(stream.descriptor().unwrap(), 20));
+    assert_eq!(stream.ready(), (false, true));
+}
+
+#[test]
 fn datagrams_go_in_batches_and_into_the_callers_memory() {
     let (_listener, here, there) = pair(Options::default(), Options::default().queue(100));
     let datagrams: Vec<Vec<u8>> = (1..=5u8).map(|n| vec![n; usize::from(n) * 100]).collect();
