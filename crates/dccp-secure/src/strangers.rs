@@ -39,12 +39,13 @@ impl Strangers {
         self.unconfirmed.remove(&number);
     }
 
-    /// If all places are taken, returns the stranger whose place a stranger of this source may take: the one
-    /// that has waited longest to confirm its key.
+    /// If a stranger of this source lacks a place, returns the stranger whose place it may take: the one that
+    /// has waited longest to confirm its key, be it of the same source or, if all places are taken, of any.
     pub(crate) fn to_replace(&self, source: u128) -> Option<u32> {
-        // The only free place is for a source that has no stranger yet, unless sources have no limit.
-        let helps = self.each >= self.most || self.of(source).next().is_none();
-        self.unconfirmed.first().copied().filter(|_| helps && self.sources.len() >= self.most)
+        if self.share().is_some_and(|share| self.of(source).count() as u128 >= share) {
+            return self.of(source).find(|number| self.unconfirmed.contains(number));
+        }
+        self.unconfirmed.first().copied().filter(|_| self.sources.len() >= self.most)
     }
 
     /// Removes a peer.
@@ -60,11 +61,23 @@ impl Strangers {
         self.by_source.range((source, 0)..=(source, u32::MAX)).map(|(_, number)| *number)
     }
 
-    /// Returns whether another stranger of this source would exceed a limit. As for sessions, the limit of a
-    /// source is a fraction of the free places, rounded up, so a few sources together cannot take all places.
+    /// Returns the number of places that no confirmed stranger has.
+    fn free(&self) -> usize {
+        self.most.saturating_sub(self.sources.len() - self.unconfirmed.len())
+    }
+
+    /// Returns the limit of a source, if there is one. As for sessions, it is a fraction of the free places,
+    /// rounded up, so a few sources together cannot take all places.
+    fn share(&self) -> Option<u128> {
+        let share = (self.free() as u128 * self.each as u128).div_ceil(self.most.max(1) as u128);
+        (self.each < self.most).then_some(share)
+    }
+
+    /// Returns whether another stranger of this source would exceed a limit. Only confirmed strangers count,
+    /// because the first message of a handshake may have a forged source.
     pub(crate) fn are_too_many(&self, source: u128) -> bool {
-        let (most, free) = (self.most, self.most.saturating_sub(self.sources.len()));
-        let share = (free as u128 * self.each.min(most) as u128).div_ceil(most.max(1) as u128);
-        free == 0 || self.each < most && self.of(source).count() as u128 >= share
+        let confirmed =
+            || self.of(source).filter(|number| !self.unconfirmed.contains(number)).count() as u128;
+        self.free() == 0 || self.share().is_some_and(|share| confirmed() >= share)
     }
 }

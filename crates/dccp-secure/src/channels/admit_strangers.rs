@@ -34,17 +34,10 @@ impl Channels {
         if self.strangers.are_too_many(source) {
             self.sweep(now);
         }
-        // The first message of a handshake may have a forged source, so strangers that have not confirmed
-        // their keys must not keep other strangers out, be it of this source or of another one.
-        if self.strangers.are_too_many(source) {
-            self.drop_strangers(self.oldest_unconfirmed(source).into_iter().collect());
-        }
-        if self.strangers.are_too_many(source) {
-            self.drop_strangers(self.strangers.to_replace(source).into_iter().collect());
-        }
         if self.strangers.are_too_many(source) {
             return Err(Reason::TooMany);
         }
+        self.drop_strangers(self.strangers.to_replace(source).into_iter().collect());
         let number = loop {
             let number = FIRST | self.strangers.next;
             self.strangers.next = (self.strangers.next + 1) % FIRST;
@@ -73,17 +66,6 @@ impl Channels {
         let silent = |at: &u32| self.channels.get(*at).is_none_or(|c| now.since(c.heard) >= SILENT);
         let strangers = self.peers.range(FIRST..).filter(|(_, peer)| peer.channels.values().all(silent));
         self.drop_strangers(strangers.map(|(number, _)| *number).collect());
-    }
-
-    /// Returns the source's stranger that has waited longest to confirm its key.
-    fn oldest_unconfirmed(&self, source: u128) -> Option<u32> {
-        let strangers = self.strangers.of(source).filter_map(|number| {
-            let channels = self.peers.get(&number)?.channels.values();
-            let channels: Vec<_> = channels.filter_map(|at| self.channels.get(*at)).collect();
-            let heard = channels.iter().map(|channel| channel.heard).max();
-            (!channels.iter().any(|channel| channel.confirmed)).then_some((heard, number))
-        });
-        strangers.min().map(|(_, number)| number)
     }
 
     fn drop_strangers(&mut self, numbers: Vec<u32>) {

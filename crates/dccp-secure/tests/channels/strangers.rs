@@ -142,6 +142,20 @@ fn forged_handshakes_do_not_keep_other_sources_out() {
     assert_eq!(server.peer_key(first), Some(key(10).public()));
 }
 
+/// A source that already has a client may have a second one, even if forged handshakes have taken the places.
+#[test]
+fn forged_handshakes_do_not_keep_a_second_client_out() {
+    let (now, host) = (Time::from_millis(1), address(5));
+    let mut server = channels(SERVER, true);
+    server.admit_strangers(4, 2);
+    assert!(visit(10, &host, now, &mut server).is_ok());
+    for n in 20..30 {
+        assert!(knock(n, &address(n), now, &mut server).is_ok(), "{n}");
+    }
+    assert!(visit(11, &host, now, &mut server).is_ok());
+    assert_eq!(visit(12, &host, now, &mut server), Err(Input::Dropped(Reason::TooMany)));
+}
+
 /// If a handshake does not lead to a channel, no state is kept about its sender.
 #[test]
 fn a_stranger_without_a_channel_is_forgotten() {
