@@ -2,6 +2,7 @@
 //! has one of them. Otherwise writes /etc/resolv.conf and keeps the original text in the state directory.
 //! Restores the original settings when the session or the tunnel ends or, after a crash, at the next start.
 
+use crate::tunnel::host::state_files;
 use mpdccp_tunnel::config::Config;
 use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
@@ -172,12 +173,7 @@ impl Changes {
                      set `dns` for only one tunnel, or restore the file if that tunnel is not running"
                 )));
             }
-            if let Some(directory) = self.kept.parent() {
-                std::fs::create_dir_all(directory)?;
-            }
-            let new = self.kept.with_extension("new");
-            std::fs::write(&new, &before)?;
-            std::fs::rename(new, &self.kept)?;
+            state_files::write_whole(&self.kept, &before)?;
         }
         let options = before.lines().filter(|line| line.starts_with("search") || line.starts_with("options"));
         let options: String = options.map(|line| format!("{line}\n")).collect();

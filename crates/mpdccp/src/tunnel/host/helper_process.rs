@@ -10,7 +10,7 @@ use crate::tunnel::host::dns::Dns;
 use crate::tunnel::host::helper::{Done, Reloaded, Request, receive, send};
 use crate::tunnel::host::hooks::Hooks;
 use crate::tunnel::host::routes::{self, MARK, RouteChange, ip};
-use crate::tunnel::host::state_files::{self, StateFiles};
+use crate::tunnel::host::state_files::{self, Saver, StateFiles};
 use crate::tunnel::host::{keys, privileges, tun};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::{Config, Routes};
@@ -81,7 +81,7 @@ struct Server {
     hooks: Option<Hooks>,
     /// The peers and paths that are up, according to the events passed to the hook program.
     up: BTreeSet<(String, Option<String>)>,
-    files: StateFiles,
+    saver: Saver,
     /// Whether the tunnel has created its control socket.
     bound: bool,
     /// Lock that only one helper can hold at a time. Without it, a helper that is ending could undo the
@@ -97,12 +97,14 @@ impl Server {
         if !cfg.default_route {
             default_route::clear_leftovers();
         }
+        let saver = Saver::start(StateFiles::new(&cfg, 0))
+            .map_err(|e| format!("cannot start a thread for the state files: {e}"))?;
         Ok(Server {
             default_route: None,
             dns: Dns::new(&cfg),
             hooks: cfg.hook.clone().map(|program| Hooks::new(program, cfg.interface.clone())),
             up: BTreeSet::new(),
-            files: StateFiles::new(&cfg, 0),
+            saver,
             bound: false,
             file: file.to_owned(),
             _turn: turn,
@@ -151,7 +153,7 @@ impl Server {
                 Ok(())
             }
             Request::Save(file, text) => {
-                self.files.save(file, &text);
+                self.saver.save(file, text);
                 Ok(())
             }
             Request::Reload => return self.reload().map(Some),
@@ -214,6 +216,7 @@ impl Server {
             route => drop(route),
         }
         drop(self.dns);
+        drop(self.saver);
         if let Some(mut hooks) = self.hooks {
             // Report each path as down before its session.
             let down = self.up.into_iter().rev().map(|(peer, path)| {

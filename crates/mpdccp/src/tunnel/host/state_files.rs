@@ -3,10 +3,13 @@
 use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{Saved, StateFile, line_start};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 const ALL: [StateFile; 5] = [
     StateFile::Volumes,
@@ -81,6 +84,43 @@ impl StateFiles {
     }
 }
 
+/// Saves files on a separate thread, because the tunnel's data thread waits for the helper process, and a disk
+/// may take seconds. Dropping this value waits until all files are written.
+pub(crate) struct Saver {
+    thread: Option<(Sender<(StateFile, String)>, JoinHandle<()>)>,
+}
+
+impl Saver {
+    pub(crate) fn start(files: StateFiles) -> io::Result<Saver> {
+        let (queue, waiting) = channel::<(StateFile, String)>();
+        let serve = move || {
+            while let Ok(first) = waiting.recv() {
+                // If the disk is slow, write only the newest text of each file.
+                let newest: BTreeMap<_, _> = std::iter::once(first).chain(waiting.try_iter()).collect();
+                newest.iter().for_each(|(file, text)| files.save(*file, text));
+            }
+        };
+        let thread = std::thread::Builder::new().name("state".into()).spawn(serve)?;
+        Ok(Saver { thread: Some((queue, thread)) })
+    }
+
+    pub(crate) fn save(&self, file: StateFile, text: String) {
+        if let Some((queue, _)) = &self.thread {
+            // Ignore the error: the thread ends only if it panics.
+            let _ = queue.send((file, text));
+        }
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        if let Some((queue, thread)) = self.thread.take() {
+            drop(queue);
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Returns the path of the connections file, which is next to the control socket.
 fn connections(cfg: &Config, shard: u8) -> PathBuf {
     control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()))
@@ -94,7 +134,7 @@ pub(crate) fn forget_connections(cfg: &Config) {
 }
 
 /// Writes a file atomically. A power failure leaves either the old or the new text.
-fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     write(file, text, 0o666)
 }
 
@@ -112,7 +152,12 @@ fn write(file: &Path, text: &str, mode: u32) -> io::Result<()> {
     let _ = std::fs::remove_file(&new);
     let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
     open.write_all(text.as_bytes())?;
-    std::fs::rename(new, file)
+    // Without this, the name could reach the disk before the text.
+    open.sync_all()?;
+    std::fs::rename(new, file)?;
+    // Ignore errors: some file systems cannot sync a directory, and the file is complete in any case.
+    let _ = file.parent().map(|directory| File::open(directory)?.sync_all());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -141,5 +186,12 @@ mod tests {
         }
         assert_eq!(files.load()[&StateFile::Connections], "a".repeat(96) + &"b".repeat(96));
         assert!(files.path(StateFile::Leases).ends_with("state/tun.leases.json"));
+        let volumes = files.path(StateFile::Volumes);
+        let saver = Saver::start(files).unwrap();
+        for text in ["1", "2"] {
+            saver.save(StateFile::Volumes, text.into());
+        }
+        drop(saver);
+        assert_eq!(std::fs::read_to_string(volumes).unwrap(), "2", "the drop waits for the newest text");
     }
 }
