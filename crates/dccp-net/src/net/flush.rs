@@ -7,6 +7,7 @@ use crate::channels::{address, is_channel};
 use crate::{Burst, SendError};
 use dccp_proto::Ecn;
 use mpdccp_units::Time;
+use std::fs::File;
 use std::io::Write;
 
 impl Net {
@@ -79,10 +80,39 @@ impl Net {
     fn write_keys(&mut self) {
         let (Some(file), Some(routes)) = (&mut self.keylog, &mut self.routes) else { return };
         while let Some(mut line) = routes.channels.poll_key() {
-            // Write each line with a single call, because several shards share the file. Ignore the error: as
-            // with captures, a full disk must not stop the traffic.
+            // Write each line with a single call, because several shards share the file. As with captures, a
+            // full disk must not stop the traffic.
             line.push('\n');
-            let _ = file.write_all(line.as_bytes());
+            append(file, &line);
         }
+    }
+}
+
+/// Appends a line to a file. If the disk is full, removes the part that was written, because the next line
+/// would be appended to it.
+fn append(file: &mut File, line: &str) {
+    let before = file.metadata().map(|file| file.len());
+    if let (Err(_), Ok(before)) = (file.write_all(line.as_bytes()), before) {
+        // Ignore the error: only a regular file can be truncated.
+        let _ = file.set_len(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    #[test]
+    fn a_line_that_does_not_fit_leaves_nothing_behind() {
+        let mut file = File::from(memfd_create("keys", MemfdFlags::CLOEXEC).unwrap());
+        // The file can grow by ten bytes until it has the largest possible size.
+        let almost = i64::MAX as u64 - 10;
+        file.set_len(almost).unwrap();
+        rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND).unwrap();
+        append(&mut file, "a line of keys\n");
+        assert_eq!(file.metadata().unwrap().len(), almost);
+        append(&mut file, "short\n");
+        assert_eq!(file.metadata().unwrap().len(), almost + 6);
     }
 }
