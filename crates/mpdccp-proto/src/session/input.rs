@@ -205,7 +205,9 @@ impl Session {
                 Some(Opt::Mp(MpOption::Hmac(tag))) => Some(*tag),
                 _ => None,
             };
-            if confirmed.len() == MAX_SIGNALS {
+            let counts =
+                matches!(option, MpOption::AddAddr { .. } | MpOption::RemoveAddr { .. } | MpOption::Prio(_));
+            if counts && confirmed.len() == MAX_SIGNALS {
                 self.count(Counter::TooManyOptions);
                 break;
             }

@@ -92,6 +92,15 @@ fn options_before_too_many_ones_are_confirmed() {
     assert_eq!(net.log.iter().filter(confirmed).count(), 1);
 }
 
+#[test]
+fn options_without_confirmation_do_not_count_as_too_many() {
+    let (_, status) = sent_over_one_path(|p| {
+        let more: Vec<Opt<'_>> = (1..=8).map(|prio| Opt::Mp(MpOption::Prio(prio))).collect();
+        [&encode(&more), p.option_bytes].concat()
+    });
+    assert_eq!((counter(&status, "too_many_options"), status.paths[0].prio), (0, 8));
+}
+
 /// RFC 9897 section 3.2.12: applications may agree on a meaning of MP_EXP.
 #[test]
 fn an_application_has_options_of_its_own() {
