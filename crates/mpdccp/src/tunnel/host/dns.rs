@@ -2,14 +2,17 @@
 //! has one of them. Otherwise writes /etc/resolv.conf and keeps the original text in the state directory.
 //! Restores the original settings when the session or the tunnel ends or, after a crash, at the next start.
 
+use crate::tunnel::host::hooks::{self, TIMEOUT};
 use crate::tunnel::host::state_files;
 use mpdccp_tunnel::config::Config;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 const FILE: &str = "/etc/resolv.conf";
 /// Start of an /etc/resolv.conf that a tunnel has written.
@@ -212,24 +215,45 @@ fn lines(servers: &[IpAddr]) -> String {
 }
 
 fn run(program: &str, args: &[&str], input: &str) -> Result<(), String> {
-    let start = || -> std::io::Result<std::process::Output> {
+    let since = Instant::now();
+    run_while(program, args, input, || TIMEOUT.saturating_sub(since.elapsed()))
+}
+
+/// Runs a program, and kills it once no time is left.
+fn run_while(
+    program: &str,
+    args: &[&str],
+    input: &str,
+    left: impl FnMut() -> Duration,
+) -> Result<(), String> {
+    let start = || -> std::io::Result<_> {
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(args).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             // Ignore the error: a program that does not read its input reports an error of its own.
             let _ = stdin.write_all(input.as_bytes());
         }
-        child.wait_with_output()
+        Ok((hooks::wait(&mut child, left)?, child.stderr.take()))
     };
-    let output = start().map_err(|e| format!("cannot run {program}: {e}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let why = String::from_utf8_lossy(&output.stderr);
-            Err(format!("`{program} {}`: {}", args.join(" "), why.trim()))
-        }
+    let (status, stderr) = start().map_err(|e| format!("cannot run {program}: {e}"))?;
+    let why = match status {
+        Some(status) if status.success() => return Ok(()),
+        Some(_) => stderr.map(said).unwrap_or_default(),
+        None => format!("the program ran for more than {} s and was killed", TIMEOUT.as_secs()),
+    };
+    Err(format!("`{program} {}`: {}", args.join(" "), why.trim()))
+}
+
+/// Returns what a program has written so far. Does not wait for more, because a daemon that the program has
+/// started may keep the pipe open.
+fn said(mut pipe: ChildStderr) -> String {
+    let mut text = Vec::new();
+    if rustix::io::ioctl_fionbio(&pipe, true).is_ok() {
+        let _ = pipe.read_to_end(&mut text);
     }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 #[cfg(test)]
@@ -288,5 +312,14 @@ mod tests {
         one.restore();
         assert_eq!(std::fs::read_to_string(&one.file).unwrap(), "nameserver 192.0.2.99\n");
         assert!(!one.kept.exists());
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed() {
+        let run = |script, left| run_while("sh", &["-c", script], "", || left).unwrap_err();
+        assert!(run("sleep 1000", Duration::ZERO).contains("was killed"));
+        // A daemon that the program has started does not delay the result, although it keeps the pipe open.
+        let why = run("echo wrong >&2; sleep 20 & exit 1", TIMEOUT);
+        assert!(why.ends_with(": wrong"), "{why}");
     }
 }

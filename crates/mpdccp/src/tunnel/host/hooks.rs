@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time limit for one run. When the tunnel ends, the same limit applies to all pending runs together.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of events waiting for their run.
 const WAITING: usize = 64;
 
@@ -132,16 +132,13 @@ fn run(program: &Path, interface: &str, hook: &Hook, left: impl FnMut() -> Durat
     match wait(&mut child, left).map_err(|e| e.to_string())? {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("the program ended with {status}")),
-        None => {
-            // Kill the whole process group, because the hook program may have started other programs.
-            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-            let _ = child.wait();
-            Err(format!("the program ran for more than {} s and was killed", since.elapsed().as_secs()))
-        }
+        None => Err(format!("the program ran for more than {} s and was killed", since.elapsed().as_secs())),
     }
 }
 
-fn wait(
+/// Waits until a program with its own process group has ended. Once no time is left, kills the program and
+/// returns `None`.
+pub(super) fn wait(
     child: &mut Child,
     mut left: impl FnMut() -> Duration,
 ) -> std::io::Result<Option<std::process::ExitStatus>> {
@@ -150,6 +147,9 @@ fn wait(
             return Ok(Some(status));
         }
         if left().is_zero() {
+            // Kill the whole process group, because the program may have started other programs.
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+            let _ = child.wait();
             return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(20));
