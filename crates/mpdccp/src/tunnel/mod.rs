@@ -212,8 +212,6 @@ impl Which {
 
 /// How often `tunnel events --follow` asks for new events.
 const FOLLOW: Duration = Duration::from_millis(500);
-/// How long `tunnel down` waits for the tunnel to exit.
-const DOWN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a subcommand. The exit code is 0 for success, 1 for a failure, and 2 for wrong input or a missing
 /// prerequisite.
@@ -341,8 +339,11 @@ fn run(command: Command) -> Result<(), Error> {
             control::ask(&socket, &Request::Down)?;
             let since = Instant::now();
             while socket.exists() {
-                if since.elapsed() > DOWN_PATIENCE {
-                    return Err(Error::runtime("the tunnel is still running after 10 s; see its log"));
+                if since.elapsed() > helper_process::PATIENCE {
+                    return Err(Error::runtime(format!(
+                        "the tunnel is still running after {} s; see its log",
+                        helper_process::PATIENCE.as_secs()
+                    )));
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }

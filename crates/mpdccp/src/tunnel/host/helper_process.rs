@@ -8,7 +8,7 @@ use crate::tunnel::face::{control, events};
 use crate::tunnel::host::default_route::{self, DefaultRoute};
 use crate::tunnel::host::dns::Dns;
 use crate::tunnel::host::helper::{Done, Reloaded, Request, receive, send};
-use crate::tunnel::host::hooks::Hooks;
+use crate::tunnel::host::hooks::{Hooks, TIMEOUT};
 use crate::tunnel::host::routes::{self, MARK, RouteChange, ip};
 use crate::tunnel::host::state_files::{self, Saver, StateFiles};
 use crate::tunnel::host::{keys, privileges, tun};
@@ -27,9 +27,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long to wait for an earlier tunnel's helper to end. This is longer than the time limit of that
-/// helper's hooks.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long to wait for a tunnel and its helper to end. After the sessions have been closed, the programs
+/// that restore the name servers and then the hook program may each use up their time limit.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3 * TIMEOUT.as_secs());
 
 /// Serves the tunnel at the other end of standard input until the tunnel ends.
 pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
