@@ -5,6 +5,7 @@
 use crate::tunnel::host::hooks::{self, TIMEOUT};
 use crate::tunnel::host::state_files;
 use mpdccp_tunnel::config::Config;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
@@ -180,13 +181,26 @@ impl Changes {
         }
         let options = before.lines().filter(|line| line.starts_with("search") || line.starts_with("options"));
         let options: String = options.map(|line| format!("{line}\n")).collect();
-        std::fs::write(&self.file, format!("{}{}{options}", self.mark(), lines(servers)))
+        let text = format!("{}{}{options}", self.mark(), lines(servers));
+        std::fs::write(&self.file, text).inspect_err(|_| {
+            // If the disk is full, the file is empty now, but its previous text fits again.
+            let _ = std::fs::write(&self.file, &before);
+        })
     }
 
     fn restore_file(&self) {
-        let ours = std::fs::read_to_string(&self.file).is_ok_and(|text| text.starts_with(&self.mark()));
+        // A full disk or a power failure may have cut off the text.
+        let mark = self.mark();
+        let is_ours = |text: String| text.starts_with(&mark) || mark.starts_with(&text);
+        let ours = std::fs::read_to_string(&self.file).is_ok_and(is_ours);
         let done = match (ours, std::fs::read(&self.kept)) {
-            (true, Ok(before)) => std::fs::write(&self.file, before),
+            (true, Ok(before)) => {
+                // Sync the text to the disk before the saved text is removed.
+                File::create(&self.file).and_then(|mut file| {
+                    file.write_all(&before)?;
+                    file.sync_all()
+                })
+            }
             // Another program has changed the file in the meantime, so leave it as it is.
             (false, _) => Ok(()),
             (true, Err(e)) => Err(e),
@@ -312,6 +326,17 @@ mod tests {
         one.restore();
         assert_eq!(std::fs::read_to_string(&one.file).unwrap(), "nameserver 192.0.2.99\n");
         assert!(!one.kept.exists());
+    }
+
+    #[test]
+    fn a_file_that_a_full_disk_has_emptied_is_restored() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut one = dns(directory.path());
+        std::fs::write(&one.file, BEFORE).unwrap();
+        one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        std::fs::write(&one.file, "").unwrap();
+        one.restore();
+        assert_eq!(std::fs::read_to_string(&one.file).unwrap(), BEFORE);
     }
 
     #[test]
