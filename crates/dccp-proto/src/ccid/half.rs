@@ -269,7 +269,8 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
 /// State that a sending half passes to its successor in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// The path as congestion control has measured it, or `None` if the measurements are out of date.
+    /// The path as congestion control has measured it, or `None` if the path has changed. The packets in
+    /// flight then say nothing about the new path.
     pub found: Option<Inherited>,
     /// Data packets in flight, oldest first.
     pub outstanding: Vec<Outstanding>,

@@ -100,7 +100,11 @@ impl Connection {
         else {
             return;
         };
-        let left = Handover { found: None, ..halves.tx.hand_over(now, self.numbers.gar) };
+        let mut left = Handover { found: None, ..halves.tx.hand_over(now, self.numbers.gar) };
+        if ccid::is_tfrc(halves.tx_ccid) {
+            // TFRC would measure the new path by these packets, and nobody asks for their fates.
+            left.outstanding.clear();
+        }
         let mut cfg = HalfConfig {
             mtu: self.cfg.mtu,
             first_seq: left.outstanding.first().map_or(self.numbers.gss.next(), |packet| packet.seq),

@@ -301,13 +301,6 @@ impl Session {
         taken
     }
 
-    /// Handles the application's report of a path's new route, which a session cannot detect itself.
-    pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
-        if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
-            conn.on_path_change(now);
-        }
-    }
-
     /// Queues one datagram.
     pub(crate) fn send(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         let info = PktInfo { len: data.len(), ..info };

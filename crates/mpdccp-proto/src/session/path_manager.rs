@@ -73,6 +73,16 @@ impl Session {
         self.forget_paths();
     }
 
+    /// Handles the application's report of a path's new route, which a session cannot detect itself.
+    pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
+        let Some(i) = self.index(path) else { return };
+        if let Some(conn) = &mut self.paths[i].conn {
+            conn.on_path_change(now);
+        }
+        // The new sending half does not record the fates of packets yet.
+        self.follow_fates(now, i);
+    }
+
     /// Gives a path a name for the policy rules.
     pub(crate) fn name_path(&mut self, path: PathId, name: PathName) {
         if let Some(i) = self.index(path) {

@@ -130,7 +130,7 @@ impl AckVecSender {
     /// so such a packet gives a sample only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
-        if packet.snapshot.is_none() && elapsed.is_zero() {
+        if ack < self.ours || packet.snapshot.is_none() && elapsed.is_zero() {
             return None;
         }
         // Ignore an Elapsed Time longer than the whole round trip.
@@ -152,6 +152,18 @@ impl AckVecSender {
         let Packet { bytes, fate, sent_at, snapshot } = *packet;
         packet.fate = Fate::Received;
         let Some(snapshot) = snapshot else { return };
+        let packet = Amount::default().plus(bytes);
+        if index < self.ours {
+            // The path has changed since then, so the packet says nothing about the present path.
+            if let Fate::Lost(_) = fate {
+                self.lost = self.lost.minus(packet);
+                self.spurious += 1;
+            }
+            if fate != Fate::Received {
+                self.delivered = self.delivered.and(packet);
+            }
+            return;
+        }
         match fate {
             Fate::Received => return,
             Fate::InFlight => {
@@ -162,7 +174,7 @@ impl AckVecSender {
             }
             // RFC 4341 section 5: this packet was declared lost, so it no longer counts as in flight.
             Fate::Lost(at) => {
-                self.lost = self.lost.minus(Amount::default().plus(bytes));
+                self.lost = self.lost.minus(packet);
                 self.spurious += 1;
                 // If the peer had already reported later packets, the packet was reordered. Otherwise the
                 // path stalled, or an earlier acknowledgement of the packet was lost.
@@ -247,6 +259,10 @@ impl AckVecSender {
         let Some(packet) = self.history.get_mut(index) else { return };
         packet.fate = Fate::Lost(now);
         let Packet { bytes, sent_at, snapshot, .. } = *packet;
+        if index < self.ours {
+            self.lost = self.lost.plus(bytes);
+            return self.note_fate(&(index..index + 1), true);
+        }
         self.count_lost(bytes);
         if let Some(snapshot) = &snapshot {
             let Control { cc, sampler, .. } = &mut self.control;
@@ -372,6 +388,8 @@ impl AckVecSender {
     /// the control has received an acknowledgement since the timer started, only the packets of this
     /// connection were lost, and the timeout counts as an ordinary loss.
     pub(super) fn on_rto(&mut self, now: Time) {
+        // Whether only packets that were sent before the path changed are outstanding.
+        let none_ours = self.inflight.packets == 0;
         let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());
         while let Some(index) = self.history.first_open(at..next) {
@@ -381,6 +399,9 @@ impl AckVecSender {
             at = index + 1;
         }
         self.loss.set_judged(next, None);
+        if none_ours {
+            return self.rto.stop();
+        }
         self.timeouts += 1;
         let others_heard = self.rto.since().is_some_and(|since| self.control.heard > since);
         let again = self.rto.has_expired();
@@ -400,7 +421,8 @@ impl AckVecSender {
     /// may still arrive.
     pub(super) fn trim_history(&mut self, now: Time) {
         while let Some(packet) = self.history.trim(|| now - self.control.rtt.rto()) {
-            if packet.snapshot.is_some() && packet.fate == Fate::InFlight {
+            let ours = self.history.base() > self.ours;
+            if ours && packet.snapshot.is_some() && packet.fate == Fate::InFlight {
                 self.count_lost(packet.bytes);
             }
         }

@@ -50,6 +50,10 @@ pub struct AckVecSender {
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
     pub(super) history: History,
+    /// Index of the first packet that was sent on this path; `u64::MAX` until a packet is sent. Earlier
+    /// packets were sent before the path changed. Their fates are recorded, but congestion control ignores
+    /// them.
+    pub(super) ours: u64,
     pub(super) loss: LossDetector,
     pub(super) delay: Delay,
     pub(super) return_path: ReturnPath,
@@ -107,6 +111,7 @@ impl AckVecSender {
             ecn: Ecn::Ect0,
             mtu: cfg.mtu,
             history: History::new(cfg.first_seq),
+            ours: 0,
             loss: LossDetector::new(rule),
             delay: Delay::default(),
             return_path: ReturnPath::default(),
@@ -183,6 +188,10 @@ impl AckVecSender {
         control.inflight = control.inflight.plus(bytes);
         control.sent += 1;
         control.last_sent = Some(now);
+        // The timer may still run for packets that were sent before the path changed.
+        if self.inflight.packets == 0 {
+            self.rto.stop();
+        }
         self.inflight = self.inflight.plus(bytes);
         self.sent = self.sent.plus(bytes);
         self.last_sent = Some(now);
@@ -231,8 +240,11 @@ impl SenderHalf for AckVecSender {
         let snapshot = data.then(|| self.control.sampler.on_sent(now, bytes, self.control.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
         // The history ignores a number that was used before. The connection never uses a number twice.
-        if self.history.push(seq, packet).is_some() && data {
-            self.on_data_sent(now, bytes);
+        if let Some(index) = self.history.push(seq, packet) {
+            self.ours = self.ours.min(index);
+            if data {
+                self.on_data_sent(now, bytes);
+            }
         }
         self.trim_history(now);
     }

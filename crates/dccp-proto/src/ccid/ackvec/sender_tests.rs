@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
 mod limits;
+mod path_change;
 
 const BYTES: u32 = 1000;
 const FIRST: Seq = Seq::new(Seq::MODULUS - 3);

@@ -64,8 +64,13 @@ impl AckVecSender {
                 snapshot: Some(snapshot),
             };
             self.history.push(packet.seq, sent);
-            self.inflight = self.inflight.plus(packet.bytes);
+            if from.found.is_some() {
+                self.inflight = self.inflight.plus(packet.bytes);
+            }
             self.rto.start(packet.at);
+        }
+        if from.found.is_none() {
+            self.ours = u64::MAX;
         }
         self.control.inflight = self.inflight;
         let counts = from.counts;
