@@ -3,6 +3,7 @@
 use crate::Cx;
 use crate::action::{Action, HookEvent};
 use crate::host::Looked;
+use crate::path::is_elsewhere;
 use crate::path_history;
 use crate::peer::Peer;
 use dccp_proto::Route;
@@ -53,7 +54,7 @@ impl Peer {
     }
 
     /// Handles the host's answer about one of this end's paths: logs the failure if the path is suspect, and
-    /// any change of the source address.
+    /// any change of the source address. A path in another network is measured anew.
     pub(crate) fn on_looked(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         if let Some((id, cause)) = self.suspects.remove(&looked.socket) {
             self.fails(cx, id, looked.error.as_ref().unwrap_or(&cause));
@@ -66,11 +67,15 @@ impl Peer {
             return;
         }
         if let Some(before) = path.source.replace(source).filter(|before| *before != source) {
-            let name = &path.spec.name;
+            let name = path.spec.name.clone();
             cx.out.info(format!(
                 "peer {}: path {name} changed its source address from {before} to {source}",
                 self.cfg.name
             ));
+            let id = self.path_id(cx, &name).filter(|_| is_elsewhere(before, source));
+            if let (Some(session), Some(id)) = (self.session, id) {
+                cx.endpoint.change_path(cx.now, session, id);
+            }
         }
     }
 

@@ -80,6 +80,15 @@ pub(crate) struct Leaving {
     pub(crate) until: Time,
 }
 
+/// Returns whether an address of a path has moved to another network. An IPv6 host may change its address
+/// within a /64 at any time.
+pub(crate) fn is_elsewhere(before: IpAddr, now: IpAddr) -> bool {
+    match (before.to_canonical(), now.to_canonical()) {
+        (IpAddr::V6(before), IpAddr::V6(now)) => u128::from(before) >> 64 != u128::from(now) >> 64,
+        (before, now) => before != now,
+    }
+}
+
 impl OpenPath {
     /// Returns the priority that this end is using.
     pub(crate) fn prio(&self) -> Prio {

@@ -209,14 +209,23 @@ impl Peers {
         }
     }
 
-    /// Stores that the other end of a channel has moved to another address.
+    /// Stores that the other end of a channel has moved to another address. A path in another network is
+    /// measured anew. A new port alone means that a NAT has lost its binding, so the network is still the
+    /// same (RFC 9000 section 9.4).
     pub(crate) fn on_moved(&mut self, cx: &mut Cx<'_>, socket: u32, peer: Option<u32>, remote: SocketAddr) {
         let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) else { return };
         let peer = &mut self.list[number];
-        let mut paths = peer.status(cx).into_iter().flat_map(|status| status.paths);
-        let name = paths.find(|path| path.route.socket == socket).map(|path| peer.path_name(&path));
-        let path = name.map_or_else(String::new, |name| format!(": path {name}"));
-        cx.out.info(format!("peer {}{path} moved to {remote}", peer.name()));
+        let status = peer.status(cx);
+        // Use the newest match: a closed path with the same socket may still be listed.
+        let path = status.iter().flat_map(|status| &status.paths).rev().find(|p| p.route.socket == socket);
+        let label = path.map_or_else(String::new, |path| format!(": path {}", peer.path_name(path)));
+        cx.out.info(format!("peer {}{label} moved to {remote}", peer.name()));
+        let moved = path.filter(|path| is_elsewhere(peer.place(&path.route).ip(), remote.ip()));
+        if let (Some(session), Some(path)) = (peer.session, moved) {
+            cx.endpoint.change_path(cx.now, session, path.id);
+            // The new network may carry larger packets.
+            peer.look(cx, Some(path.id));
+        }
         peer.on_moved(socket, remote);
     }
 }

@@ -128,6 +128,27 @@ fn an_address_that_changed_is_told_at_both_ends() {
     );
 }
 
+/// RFC 9000 section 9.4: the measurements of the previous network say nothing about the new one.
+#[test]
+fn a_path_in_another_network_is_measured_anew() {
+    let one = ClientFile { second: None, ..ClientFile::new() };
+    let mut world = World::new([one, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    talk(&mut world, SECOND * 5, 500);
+    let least = |world: &World, host, peer| world.peer(host, peer).unwrap().paths[0].min_rtt_ms.unwrap();
+    let ends = [(0, "hub"), (SERVERS[0], "c0")];
+    let before = ends.map(|(host, peer)| least(&world, host, peer));
+    world.change(0, "p0", |access| {
+        (access.ip, access.delay) = ([192, 0, 2, 200].into(), Duration::from_millis(100));
+    });
+    talk(&mut world, SECOND * 10, 500);
+    for ((host, peer), before) in ends.into_iter().zip(before) {
+        let rtt = least(&world, host, peer);
+        assert!(before < 100.0 && rtt > 200.0, "{peer}: {before} ms, then {rtt} ms");
+    }
+    let log = &world.hosts[0].log;
+    assert!(log.iter().all(|line| !line.contains("open again")), "the session must stay open: {log:?}");
+}
+
 /// Restarts the server. Returns how many milliseconds pass until client 0 has a session with it.
 fn back(world: &mut World) -> u64 {
     let now = world.now;
