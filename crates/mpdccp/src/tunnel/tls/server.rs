@@ -211,7 +211,8 @@ impl TlsServer {
                 Err(e) => {
                     self.count("tls_not_accepted");
                     // The connection still waits, so the listener would keep this thread busy.
-                    if matches!(Errno::from_io_error(&e), Some(Errno::MFILE | Errno::NFILE)) {
+                    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+                    if Errno::from_io_error(&e).is_some_and(|e| shortages.contains(&e)) {
                         self.paused = self.poll.unwatch(&self.listener).is_ok();
                         self.arm();
                     }
