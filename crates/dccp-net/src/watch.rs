@@ -14,10 +14,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Groups of rtnetlink(7) messages: links, and the addresses and routes of both IP versions.
-const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
+/// Groups of rtnetlink(7) messages: links, and the addresses, routes and routing rules of both IP versions.
+const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 0x40000;
 
-/// Becomes readable when an interface, an address or a route of this host changes.
+/// Becomes readable when an interface, an address, a route or a routing rule of this host changes.
 pub struct HostWatch {
     socket: OwnedFd,
 }

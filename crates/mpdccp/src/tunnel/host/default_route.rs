@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
+use crate::tunnel::host::guard::Guard;
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::Config;
 
@@ -17,10 +18,13 @@ pub(crate) struct DefaultRoute {
     families: Vec<Family>,
     /// Traffic that bypasses the tunnel.
     bypass: Option<BypassRules>,
+    /// Restores what other programs remove.
+    guard: Option<Guard>,
 }
 
 /// An IP version as an option of `ip`, and whether packets of that version enter the tunnel (`carried`) or
 /// are blocked.
+#[derive(Clone, Copy)]
 struct Family {
     option: &'static str,
     carried: bool,
@@ -60,7 +64,7 @@ impl DefaultRoute {
         // bypass the tunnel in between. On an error, the new rules are removed, unless the kill switch of a
         // killed tunnel was blocking packets before.
         let blocked = cfg.kill_switch && is_blocked();
-        let mut set = DefaultRoute { families, bypass: None };
+        let mut set = DefaultRoute { families, bypass: None, guard: None };
         if let Err(e) = set.add_all(cfg) {
             if blocked {
                 set.leave();
@@ -68,36 +72,21 @@ impl DefaultRoute {
             return Err(Error::usage(e));
         }
         warn_of_strict_filters();
+        let (cfg, families) = (cfg.clone(), set.families.clone());
+        match Guard::start(move || restore(&cfg, &families)) {
+            Ok(guard) => set.guard = Some(guard),
+            Err(e) => tracing::warn!("default_route: cannot watch the routing rules: {e}"),
+        }
         Ok(Some(set))
     }
 
     fn add_all(&mut self, cfg: &Config) -> Result<(), String> {
         self.families
             .iter()
-            .try_for_each(|family| self.add(cfg, family))
+            .try_for_each(|family| add(cfg, *family))
             .map_err(|e| format!("default_route: {e}"))?;
         self.bypass = Some(BypassRules::set(&cfg.bypass).map_err(|e| format!("bypass: {e}"))?);
         Ok(())
-    }
-
-    fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
-        let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
-        if cfg.kill_switch {
-            // If the interface is deleted, the kernel deletes the route into it. This `unreachable` route
-            // then blocks the packets.
-            let last = u32::MAX.to_string();
-            ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
-        }
-        if carried {
-            enter(family, &cfg.interface)?;
-        }
-        if !cfg.kill_switch {
-            // A killed tunnel may have left an `unreachable` route behind. Ignore the error, because usually
-            // there is no such route.
-            let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
-        }
-        rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
-        rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
     }
 
     /// Sets the routes into the interface again. The kernel deletes them together with the interface's last
@@ -111,17 +100,83 @@ impl DefaultRoute {
     }
 
     /// Keeps the rules in place after the tunnel has ended.
-    pub(crate) fn leave(self) {
+    pub(crate) fn leave(mut self) {
+        drop(self.guard.take());
         std::mem::forget(self);
     }
 }
 
 impl Drop for DefaultRoute {
     fn drop(&mut self) {
+        drop(self.guard.take());
         self.bypass = None;
         for family in &self.families {
             remove(family.option);
         }
+    }
+}
+
+/// Adds the rules and routes of an IP version.
+fn add(cfg: &Config, Family { option: family, carried }: Family) -> Result<(), String> {
+    if cfg.kill_switch {
+        block(family)?;
+    }
+    if carried {
+        enter(family, &cfg.interface)?;
+    }
+    if !cfg.kill_switch {
+        // A killed tunnel may have left an `unreachable` route behind. Ignore the error, because usually
+        // there is no such route.
+        let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &MARK.to_string()]);
+    }
+    rules(family)
+}
+
+/// Adds the route that blocks packets. If the interface is deleted, the kernel deletes the route into it.
+/// This `unreachable` route then remains.
+fn block(family: &str) -> Result<(), String> {
+    let (last, table) = (u32::MAX.to_string(), MARK.to_string());
+    ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table]).map(drop)
+}
+
+fn rules(family: &str) -> Result<(), String> {
+    let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
+    rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
+    rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
+}
+
+/// Adds the rules and routes that are missing. Without them, packets would silently bypass the tunnel and its
+/// kill switch.
+fn restore(cfg: &Config, families: &[Family]) {
+    // If the interface is gone, the tunnel is about to end.
+    if nix::net::if_::if_nametoindex(cfg.interface.as_str()).is_err() {
+        return;
+    }
+    let mut restored = false;
+    for &Family { option: family, carried } in families {
+        let routes = shown(family, "route", "table", MARK);
+        let enters = routes.lines().any(|route| into(route) == Some(cfg.interface.as_str()));
+        let ruled = [NEARBY, MARK].iter().all(|pref| !shown(family, "rule", "pref", *pref).is_empty());
+        let block = (cfg.kill_switch && !routes.contains("unreachable")).then(|| block(family));
+        let enter = (carried && !enters).then(|| enter(family, &cfg.interface));
+        let rules = (!ruled).then(|| rules(family));
+        for done in [block, enter, rules].into_iter().flatten() {
+            match done {
+                Ok(()) => restored = true,
+                // A route into an interface that is switched off cannot be added.
+                Err(e) => tracing::debug!("default_route: {e}"),
+            }
+        }
+    }
+    if restored {
+        // The end of the tunnel removes all rules of `bypass`, so these need no owner.
+        if let Err(e) = BypassRules::set(&cfg.bypass).map(std::mem::forget) {
+            tracing::warn!("bypass: {e}");
+        }
+        tracing::warn!(
+            "default_route: another program removed rules or routes, which are restored now; if it was \
+             systemd-networkd, set ManageForeignRoutingPolicyRules=no in networkd.conf"
+        );
     }
 }
 
@@ -156,7 +211,7 @@ pub(crate) fn lift_block() -> bool {
 
 /// Returns whether a kill switch blocks packets while no tunnel with `default_route` runs.
 pub(crate) fn is_blocked() -> bool {
-    let routes = ["-4", "-6"].map(|family| shown(family, "route", "table")).join("\n");
+    let routes = ["-4", "-6"].map(|family| shown(family, "route", "table", MARK)).join("\n");
     let mut routes = routes.lines().filter(|route| !route.is_empty()).peekable();
     routes.peek().is_some() && routes.all(|route| route.starts_with("unreachable"))
 }
@@ -164,9 +219,13 @@ pub(crate) fn is_blocked() -> bool {
 /// Returns the interface that the separate table has a route into. The tunnel of this interface is running,
 /// because the kernel deletes the route together with the interface.
 fn interface_in_use() -> Option<String> {
-    let routes = ["-4", "-6"].map(|family| shown(family, "route", "table")).join("\n");
-    let into = routes.lines().find_map(|route| route.strip_prefix("default dev "))?;
-    into.split_whitespace().next().map(str::to_owned)
+    let routes = ["-4", "-6"].map(|family| shown(family, "route", "table", MARK)).join("\n");
+    routes.lines().find_map(into).map(str::to_owned)
+}
+
+/// Returns the interface into which a default route leads.
+fn into(route: &str) -> Option<&str> {
+    route.strip_prefix("default dev ")?.split_whitespace().next()
 }
 
 /// Removes the rules and routes of each IP version that has rules and whose routes meet the condition.
@@ -174,7 +233,7 @@ fn interface_in_use() -> Option<String> {
 fn clear_if(condition: impl Fn(&str) -> bool) -> bool {
     let mut families = vec!["-4", "-6"];
     families.retain(|family| {
-        !shown(family, "rule", "pref").is_empty() && condition(&shown(family, "route", "table"))
+        !shown(family, "rule", "pref", MARK).is_empty() && condition(&shown(family, "route", "table", MARK))
     });
     let removed = families.iter().filter(|family| remove(family)).count();
     if removed > 0 {
@@ -183,9 +242,9 @@ fn clear_if(condition: impl Fn(&str) -> bool) -> bool {
     removed > 0
 }
 
-/// Returns the rules or routes of the separate table, one per line.
-fn shown(family: &str, what: &str, selector: &str) -> String {
-    let all = ip(&[family, what, "show", selector, &MARK.to_string()]).unwrap_or_default();
+/// Returns the rules or routes with this number, one per line.
+fn shown(family: &str, what: &str, selector: &str, number: u32) -> String {
+    let all = ip(&[family, what, "show", selector, &number.to_string()]).unwrap_or_default();
     all.trim().to_owned()
 }
 
@@ -208,5 +267,50 @@ fn warn_of_strict_filters() {
         tracing::warn!(
             "net.ipv4.conf.all.rp_filter = 1 drops the other end's packets; run `sysctl -w net.ipv4.conf.all.rp_filter=2`"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tunnel::face::control;
+    use dccp_secure::PrivateKey;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn rules_that_another_program_removes_come_back() {
+        // Only root can create a network namespace for this thread.
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+            return;
+        }
+        ip(&["link", "set", "lo", "up"]).unwrap();
+        let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let text = format!(
+            "role = \"client\"\ninterface = \"lo\"\naddresses = [\"10.1.0.2/24\"]\nprivate_key = {:?}\n\
+             default_route = true\nkill_switch = true\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n\
+             allowed_ips = [\"0.0.0.0/0\"]\n\
+             path = [{{ name = \"one\", local = \"192.0.2.2\", remote = \"192.0.2.1\" }}]",
+            own.to_base64().as_str(),
+            peer.public()
+        );
+        let cfg = control::parse(&text).result("x.toml".as_ref()).unwrap();
+        let set = DefaultRoute::set(&cfg).unwrap().unwrap();
+        let state = || {
+            let rules = [NEARBY, MARK].map(|pref| shown("-4", "rule", "pref", pref));
+            (rules, shown("-4", "route", "table", MARK))
+        };
+        let before = state();
+        assert!(before.1.contains("default dev lo") && before.1.contains("unreachable"), "{before:?}");
+        for pref in [NEARBY, MARK] {
+            ip(&["-4", "rule", "del", "pref", &pref.to_string()]).unwrap();
+        }
+        ip(&["-4", "route", "flush", "table", &MARK.to_string()]).unwrap();
+        let since = Instant::now();
+        while state() != before && since.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(state(), before);
+        drop(set);
+        assert_eq!(state(), <([String; 2], String)>::default());
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod bypass;
 pub(crate) mod confine;
 pub(crate) mod default_route;
 pub(crate) mod dns;
+pub(crate) mod guard;
 pub(crate) mod helper;
 pub(crate) mod helper_process;
 pub(crate) mod hooks;
