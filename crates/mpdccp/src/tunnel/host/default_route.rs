@@ -71,7 +71,7 @@ impl DefaultRoute {
             }
             return Err(Error::usage(e));
         }
-        warn_of_strict_filters();
+        warn_of_strict_filters(cfg);
         let (cfg, families) = (cfg.clone(), set.families.clone());
         match Guard::start(move || restore(&cfg, &families)) {
             Ok(guard) => set.guard = Some(guard),
@@ -258,16 +258,38 @@ fn rule(args: &[&str]) -> Result<(), String> {
 
 /// Warns about a strict reverse path filter. Unmarked packets to the other end are routed through the tunnel,
 /// so such a filter would drop the packets that arrive from the other end.
-fn warn_of_strict_filters() {
-    let strict = |name: &str| {
-        let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
-        std::fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
+fn warn_of_strict_filters(cfg: &Config) {
+    let names = std::fs::read_dir("/proc/sys/net/ipv4/conf").into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let of = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
+        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     };
-    if strict("all") {
+    let strict = strict(cfg, names, of);
+    if !strict.is_empty() {
         tracing::warn!(
-            "net.ipv4.conf.all.rp_filter = 1 drops the other end's packets; run `sysctl -w net.ipv4.conf.all.rp_filter=2`"
+            "the strict reverse path filter of {} drops the other end's packets; run `sysctl -w net.ipv4.conf.all.rp_filter=2`",
+            strict.join(", ")
         );
     }
+}
+
+/// Returns the interfaces that a path may use and that have a strict filter. The larger one of the values of
+/// an interface and of `all` is in force.
+fn strict(cfg: &Config, names: impl Iterator<Item = String>, of: impl Fn(&str) -> u8) -> Vec<String> {
+    let paths = cfg.peers.iter().flat_map(|peer| &peer.get_ref().paths).map(|path| path.get_ref());
+    let other = |name: &String| !["all", "default", "lo", &cfg.interface].contains(&name.as_str());
+    let uses = |name: &String| {
+        paths.clone().any(|path| match (&path.interface, path.pattern()) {
+            (_, Some(begin)) => name.starts_with(begin),
+            (Some(own), None) => own == name,
+            (None, None) => true,
+        })
+    };
+    let mut found: Vec<String> =
+        names.filter(|name| other(name) && of("all").max(of(name)) == 1).filter(|name| uses(name)).collect();
+    found.sort();
+    found
 }
 
 #[cfg(test)]
@@ -277,6 +299,37 @@ mod tests {
     use dccp_secure::PrivateKey;
     use std::time::{Duration, Instant};
 
+    fn cfg(path: &str) -> Config {
+        let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let text = format!(
+            "role = \"client\"\ninterface = \"lo\"\naddresses = [\"10.1.0.2/24\"]\nprivate_key = {:?}\n\
+             default_route = true\nkill_switch = true\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n\
+             allowed_ips = [\"0.0.0.0/0\"]\n\
+             path = [{{ name = \"one\", remote = \"192.0.2.1\", {path} }}]",
+            own.to_base64().as_str(),
+            peer.public()
+        );
+        control::parse(&text).result("x.toml".as_ref()).unwrap()
+    }
+
+    #[test]
+    fn strict_filters_are_found_on_the_interfaces_of_paths() {
+        let found = |path: &str, all: u8| {
+            let of = |name: &str| match name {
+                "all" => all,
+                "eth0" | "default" | "lo" => 1,
+                _ => 0,
+            };
+            let names = ["all", "default", "lo", "eth0", "wwan0"].map(String::from);
+            strict(&cfg(path), names.into_iter(), of)
+        };
+        assert_eq!(found("local = \"192.0.2.2\"", 0), ["eth0"]);
+        assert_eq!(found("local = \"192.0.2.2\"", 1), ["eth0", "wwan0"]);
+        assert_eq!(found("interface = \"wwan*\"", 0), [""; 0]);
+        assert_eq!(found("interface = \"wwan*\"", 1), ["wwan0"]);
+        assert_eq!(found("interface = \"eth0\"", 2), [""; 0], "the value of `all` is in force");
+    }
+
     #[test]
     fn rules_that_another_program_removes_come_back() {
         // Only root can create a network namespace for this thread.
@@ -284,16 +337,7 @@ mod tests {
             return;
         }
         ip(&["link", "set", "lo", "up"]).unwrap();
-        let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-        let text = format!(
-            "role = \"client\"\ninterface = \"lo\"\naddresses = [\"10.1.0.2/24\"]\nprivate_key = {:?}\n\
-             default_route = true\nkill_switch = true\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n\
-             allowed_ips = [\"0.0.0.0/0\"]\n\
-             path = [{{ name = \"one\", local = \"192.0.2.2\", remote = \"192.0.2.1\" }}]",
-            own.to_base64().as_str(),
-            peer.public()
-        );
-        let cfg = control::parse(&text).result("x.toml".as_ref()).unwrap();
+        let cfg = cfg("local = \"192.0.2.2\"");
         let set = DefaultRoute::set(&cfg).unwrap().unwrap();
         let state = || {
             let rules = [NEARBY, MARK].map(|pref| shown("-4", "rule", "pref", pref));
