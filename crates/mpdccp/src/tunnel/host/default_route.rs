@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::guard::Guard;
 use crate::tunnel::host::routes::{MARK, ip};
+use crate::tunnel::host::tun::lacks_ipv6;
 use mpdccp_tunnel::config::Config;
 
 /// Preference of the rule for the main table's specific routes. This rule comes first.
@@ -42,7 +43,11 @@ impl DefaultRoute {
                  remove default_route here"
             )));
         }
-        let [v4, v6] = cfg.whole_versions();
+        let [v4, wanted6] = cfg.whole_versions();
+        let v6 = wanted6 && !lacks_ipv6(&cfg.interface);
+        if wanted6 && !v6 {
+            tracing::warn!("IPv6 is disabled on {}, so it carries no IPv6 traffic", cfg.interface);
+        }
         let mut families = vec![Family { option: "-4", carried: v4 }];
         // If the kernel has no IPv6, there are no IPv6 packets to block.
         if v6 || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
@@ -54,7 +59,8 @@ impl DefaultRoute {
         for family in other {
             remove(family.option);
         }
-        for Family { option, .. } in families.iter().filter(|family| !family.carried) {
+        let unwanted = |family: &&Family| !family.carried && !(family.option == "-6" && wanted6);
+        for Family { option, .. } in families.iter().filter(unwanted) {
             let (version, net) = if *option == "-4" { (4, "0.0.0.0/0") } else { (6, "::/0") };
             tracing::warn!(
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"

@@ -1,9 +1,11 @@
 //! Sets routes into the interface with the program `ip`.
 
+use crate::tunnel::host::tun::lacks_ipv6;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::process::Command;
+use std::sync::Once;
 
 /// The mark of the tunnel's own packets. The same number identifies the routing table of `default_route` and
 /// is the preference of its rule. In ASCII, it spells "mp".
@@ -17,8 +19,13 @@ pub(crate) enum RouteChange {
     Del,
 }
 
-/// Changes a route into the interface.
+/// Changes a route into the interface. If IPv6 is disabled, leaves out IPv6 routes.
 pub(crate) fn route(change: RouteChange, net: IpNet, interface: &str) -> Result<(), String> {
+    if net.addr().is_ipv6() && lacks_ipv6(interface) {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| tracing::warn!("IPv6 is disabled on {interface}, so it gets no IPv6 routes"));
+        return Ok(());
+    }
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
     let what = match change {
         RouteChange::Add => "add",

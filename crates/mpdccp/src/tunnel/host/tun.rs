@@ -18,6 +18,13 @@ pub(crate) struct Interface {
 pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     let name = &cfg.interface;
     let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Error::usage)?;
+    // Check this first, because the kernel's error is the same as for a missing permission.
+    if let Some(net) = cfg.addresses.iter().find(|net| net.addr().is_ipv6() && lacks_ipv6("default")) {
+        return Err(Error::usage(format!(
+            "addresses: IPv6 is disabled on this host, so {name} cannot have {net}; remove this address, or run \
+             `sysctl -w net.ipv6.conf.default.disable_ipv6=0`"
+        )));
+    }
     let addresses = cfg.addresses.iter().map(|a| (a.addr(), a.prefix_len())).collect();
     let device = TunConfig { name: name.clone(), addresses, mtu, offload: cfg.offload };
     let tun = if cfg.shards.0 > 1 { Tun::create_queued(&device) } else { Tun::create(&device) };
@@ -39,11 +46,27 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     Ok(Interface { tun, mtu })
 }
 
+/// Returns whether the kernel refuses IPv6 addresses of an interface and IPv6 routes into it. For interfaces
+/// that do not exist yet, `interface` is `default`.
+pub(crate) fn lacks_ipv6(interface: &str) -> bool {
+    match std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")) {
+        Ok(text) => text.trim() == "1",
+        Err(_) => !std::fs::exists("/proc/net/if_inet6").unwrap_or(true),
+    }
+}
+
 /// Changes the addresses of the interface. Refuses an address that lies in a network of another interface. An
-/// error restores the previous addresses.
+/// error restores the previous addresses. If IPv6 is disabled, sets only the IPv4 addresses.
 pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
     let networks = networks_here(interface);
-    for given in add {
+    let (add, left_out): (Vec<IpNet>, Vec<IpNet>) =
+        add.iter().partition(|net| net.addr().is_ipv4() || !lacks_ipv6(interface));
+    for net in left_out {
+        tracing::warn!(
+            "IPv6 is disabled on {interface}, so it does not get the address {net} from the server"
+        );
+    }
+    for given in &add {
         if let Some((interface, net)) = networks.iter().find(|(_, net)| net.contains(&given.addr())) {
             return Err(format!(
                 "the server assigned {given}, which overlaps the network {} of {interface} on this host; change the server's pool",
@@ -57,7 +80,7 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
     let all = |what: &str, nets: &[IpNet]| nets.iter().for_each(|net| drop(change(what, net)));
     all("del", remove);
     add.iter().try_for_each(|net| change("replace", net)).map_err(|e| {
-        all("del", add);
+        all("del", &add);
         all("replace", remove);
         format!("cannot set the addresses of {interface}: {e}")
     })
@@ -95,6 +118,7 @@ pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tunnel::host::routes::{RouteChange, route};
 
     #[test]
     fn an_address_that_cannot_be_set_leaves_the_previous_ones() {
@@ -113,5 +137,22 @@ mod tests {
         assert!(has(&before) && !has(&one));
         set_addresses("lo", &[before], &[one]).unwrap();
         assert!(has(&one) && !has(&before));
+    }
+
+    #[test]
+    fn a_host_without_ipv6_gets_its_ipv4_addresses_and_routes() {
+        // Only root can create a network namespace for this thread. In some containers, /proc/sys is
+        // read-only.
+        let file = "/proc/sys/net/ipv6/conf/lo/disable_ipv6";
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err()
+            || std::fs::write(file, "1").is_err()
+        {
+            return;
+        }
+        let [v4, v6] = ["10.71.0.1/24", "fd00::1/64"].map(|net| net.parse().unwrap());
+        set_addresses("lo", &[], &[v4, v6]).unwrap();
+        let shown = ip(&["address", "show", "dev", "lo"]).unwrap();
+        assert!(shown.contains("10.71.0.1/24") && !shown.contains("fd00::1"), "{shown}");
+        route(RouteChange::Add, "fd01::/64".parse().unwrap(), "lo").unwrap();
     }
 }
