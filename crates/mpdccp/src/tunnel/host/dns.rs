@@ -220,8 +220,19 @@ impl Drop for Changes {
     }
 }
 
+/// Returns the name under which resolvconf knows the tunnel. Debian's resolvconf sorts name servers by the
+/// names of their interfaces, in the order of a list of patterns. The tunnel's own name would come last, so
+/// the name begins with the first prefix in the list.
 fn interface_name(interface: &str) -> String {
-    format!("{interface}.mpdccp")
+    let order = std::fs::read_to_string("/etc/resolvconf/interface-order").unwrap_or_default();
+    format!("{}{interface}.mpdccp", first_prefix(&order))
+}
+
+fn first_prefix(order: &str) -> String {
+    let mut prefixes = order.lines().filter_map(|line| line.trim().strip_suffix('*'));
+    let is_plain =
+        |prefix: &&str| !prefix.is_empty() && prefix.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    prefixes.find(is_plain).map_or_else(String::new, |prefix| format!("{prefix}."))
 }
 
 fn lines(servers: &[IpAddr]) -> String {
@@ -337,6 +348,13 @@ mod tests {
         std::fs::write(&one.file, "").unwrap();
         one.restore();
         assert_eq!(std::fs::read_to_string(&one.file).unwrap(), BEFORE);
+    }
+
+    #[test]
+    fn resolvconf_sorts_the_tunnel_first() {
+        let order = "# comment*\nlo.inet6\nlo.!(pdns|pdns-recursor)\nlo\n\ntun*\ntap*\n@(br|eth)*\neth*\n*\n";
+        assert_eq!(first_prefix(order), "tun.");
+        assert_eq!(first_prefix("lo\n*\n"), "");
     }
 
     #[test]
