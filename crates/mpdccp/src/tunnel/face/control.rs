@@ -237,10 +237,10 @@ pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
     )))
 }
 
-/// The socket file. Dropping this value removes the file.
+/// A control socket. Its file stays when this value is dropped: the helper process removes it as its last
+/// act, so that `tunnel down` and the next start wait until all changes of this host have been undone.
 pub(crate) struct ControlSocket {
     listener: UnixListener,
-    path: PathBuf,
     /// The user who started the tunnel.
     owner: Uid,
 }
@@ -284,7 +284,7 @@ impl ControlSocket {
         let listener = listener.map_err(fail)?;
         std::fs::rename(&new, &path).map_err(fail)?;
         drop(turn);
-        Ok(ControlSocket { listener, path, owner: geteuid() })
+        Ok(ControlSocket { listener, owner: geteuid() })
     }
 
     /// Serves requests on a separate thread, which ends with the process.
@@ -307,13 +307,6 @@ impl ControlSocket {
             }
         })?;
         Ok(())
-    }
-}
-
-impl Drop for ControlSocket {
-    fn drop(&mut self) {
-        // Ignore the error: someone may have removed the file.
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -450,9 +443,12 @@ mod tests {
         own_directory(&own).unwrap();
         assert_eq!(mode(&own), 0o700);
         own_directory(&own).unwrap();
-        let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
-        assert_eq!(mode(&socket.path), 0o600);
-        assert_eq!(sockets_in(std::slice::from_ref(&own)), std::slice::from_ref(&socket.path));
+        let path = own.join("a.sock");
+        let socket = ControlSocket::bind(path.clone()).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(sockets_in(std::slice::from_ref(&own)), std::slice::from_ref(&path));
+        drop(socket);
+        assert!(path.exists(), "the helper process removes the file");
         // Both a directory that others can write to and a link to a directory are refused.
         let open = directory.path().join("open");
         DirBuilder::new().create(&open).unwrap();
