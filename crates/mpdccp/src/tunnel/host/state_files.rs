@@ -8,9 +8,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+/// Interval between attempts to write a file.
+const AGAIN: Duration = Duration::from_secs(60);
 const ALL: [StateFile; 5] = [
     StateFile::Volumes,
     StateFile::Leases,
@@ -49,9 +52,10 @@ impl StateFiles {
             .collect()
     }
 
-    pub(crate) fn save(&self, file: StateFile, text: &str) {
+    /// Writes a file. Returns false, and logs the error, if this fails.
+    pub(crate) fn save(&self, file: StateFile, text: &str) -> bool {
         let path = self.path(file);
-        let Err(e) = write_whole(&path, text) else { return };
+        let Err(e) = write_whole(&path, text) else { return true };
         let what = match file {
             StateFile::Volumes => "the data volumes counted this month will be lost at a restart",
             StateFile::Leases => "the addresses assigned to clients will be lost at a restart",
@@ -59,9 +63,18 @@ impl StateFiles {
             StateFile::Capacities => "the measured capacities of the paths will be lost at a restart",
             // Log this only as a debug message: the file is written after every handshake, and losing it
             // matters only if the clock is set back.
-            StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
+            StateFile::Timestamp => {
+                tracing::debug!("{}: {e}", path.display());
+                return false;
+            }
         };
         tracing::warn!("{what}: cannot write {}: {e}", path.display());
+        false
+    }
+
+    /// Writes files, and keeps those that cannot be written.
+    fn save_all(&self, unsaved: &mut BTreeMap<StateFile, String>) {
+        unsaved.retain(|file, text| !self.save(*file, text));
     }
 
     /// Creates the file for [`save_line`](Self::save_line). Call this while the process may still create
@@ -84,8 +97,9 @@ impl StateFiles {
     }
 }
 
-/// Saves files on a separate thread, because the tunnel's data thread waits for the helper process, and a disk
-/// may take seconds. Dropping this value waits until all files are written.
+/// Saves files on a separate thread, because the tunnel's data thread waits for the helper process, and a
+/// disk may take seconds. Files that cannot be written, for example on a full disk, are tried again. Dropping
+/// this value waits until all files have been tried.
 pub(crate) struct Saver {
     thread: Option<(Sender<(StateFile, String)>, JoinHandle<()>)>,
 }
@@ -94,10 +108,17 @@ impl Saver {
     pub(crate) fn start(files: StateFiles) -> io::Result<Saver> {
         let (queue, waiting) = channel::<(StateFile, String)>();
         let serve = move || {
-            while let Ok(first) = waiting.recv() {
+            let mut unsaved = BTreeMap::new();
+            loop {
+                let wait = if unsaved.is_empty() { Duration::MAX } else { AGAIN };
+                let first = waiting.recv_timeout(wait);
+                let ended = first == Err(RecvTimeoutError::Disconnected);
                 // If the disk is slow, write only the newest text of each file.
-                let newest: BTreeMap<_, _> = std::iter::once(first).chain(waiting.try_iter()).collect();
-                newest.iter().for_each(|(file, text)| files.save(*file, text));
+                unsaved.extend(first.into_iter().chain(waiting.try_iter()));
+                files.save_all(&mut unsaved);
+                if ended {
+                    return;
+                }
             }
         };
         let thread = std::thread::Builder::new().name("state".into()).spawn(serve)?;
@@ -174,8 +195,7 @@ mod tests {
             lines: None,
         };
         assert!(files.load().is_empty());
-        files.save(StateFile::Volumes, "{}");
-        files.save(StateFile::Timestamp, "5");
+        assert!(files.save(StateFile::Volumes, "{}") && files.save(StateFile::Timestamp, "5"));
         assert_eq!(
             files.load(),
             [(StateFile::Volumes, "{}".into()), (StateFile::Timestamp, "5".into())].into()
@@ -193,5 +213,25 @@ mod tests {
         }
         drop(saver);
         assert_eq!(std::fs::read_to_string(volumes).unwrap(), "2", "the drop waits for the newest text");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        let files = StateFiles {
+            directory: state.clone(),
+            interface: "tun".into(),
+            connections: directory.path().join("tun.connections-0"),
+            lines: None,
+        };
+        let mut unsaved = BTreeMap::from([(StateFile::Leases, "1".to_owned())]);
+        std::fs::write(&state, "in the way of the directory").unwrap();
+        files.save_all(&mut unsaved);
+        assert_eq!(unsaved.len(), 1);
+        std::fs::remove_file(&state).unwrap();
+        files.save_all(&mut unsaved);
+        assert!(unsaved.is_empty());
+        assert_eq!(std::fs::read_to_string(files.path(StateFile::Leases)).unwrap(), "1");
     }
 }
