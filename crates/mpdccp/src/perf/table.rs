@@ -22,13 +22,14 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Returns the sum of two rows. The counts saturate, because a peer may report any number.
     pub(crate) fn add(self, other: Row) -> Row {
         Row {
-            bytes: self.bytes + other.bytes,
+            bytes: self.bytes.saturating_add(other.bytes),
             mbps: self.mbps + other.mbps,
             delay_ms: None,
-            lost: self.lost + other.lost,
-            total: self.total + other.total,
+            lost: self.lost.saturating_add(other.lost),
+            total: self.total.saturating_add(other.total),
         }
     }
 
@@ -60,6 +61,12 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_a_peers_counts_do_not_overflow() {
+        let most = Row { bytes: u64::MAX, lost: u64::MAX, total: u64::MAX, ..Row::default() };
+        assert_eq!(most.add(most), most);
+    }
 
     #[test]
     fn rows_have_one_layout_and_a_hundred_characters() {
