@@ -11,15 +11,17 @@ use std::path::Path;
 pub(crate) struct Source {
     file: BufReader<File>,
     pub(crate) ended: bool,
+    /// The error that ended the file early.
+    pub(crate) error: Option<io::Error>,
 }
 
 impl Source {
     pub(crate) fn open(path: &Path) -> io::Result<Source> {
-        Ok(Source { file: BufReader::new(File::open(path)?), ended: false })
+        Ok(Source { file: BufReader::new(File::open(path)?), ended: false, error: None })
     }
 
     /// Fills the part of a message after its header, and shortens the message at the end of the file. Returns
-    /// false if no data is left. A read error counts as the end of the file.
+    /// false if no data is left. A read error ends the file, and `error` then contains it.
     pub(crate) fn fill(&mut self, message: &mut Vec<u8>) -> bool {
         let mut at = STAMPED;
         while at < message.len() && !self.ended {
@@ -27,7 +29,7 @@ impl Source {
                 Ok(0) => self.ended = true,
                 Ok(more) => at += more,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.ended = true,
+                Err(e) => (self.ended, self.error) = (true, Some(e)),
             }
         }
         message.truncate(at);

@@ -55,6 +55,11 @@ impl Sender {
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
+    /// Takes the error that ended the file of `-F` early, if any.
+    pub(crate) fn take_read_error(&mut self) -> Option<std::io::Error> {
+        self.source.as_mut()?.error.take()
+    }
+
     /// Returns the next message if it is due. `room` means that the queue can take a message without dropping
     /// another one. `full` means that the queue was already full before this burst; only then may a message
     /// at a constant rate displace another one.

@@ -431,7 +431,9 @@ impl Transfer {
                 waiting += 1;
                 any = true;
             }
-            if sender.is_done(now) {
+            if let Some(e) = sender.take_read_error() {
+                self.fail(core, now, session, format!("cannot read the file of --file: {e}"));
+            } else if sender.is_done(now) {
                 self.stage = Stage::Draining { until: None };
             }
         }

@@ -142,6 +142,12 @@ fn errors_of_the_file_are_told() {
         let server = Transfer::begun(core, missing, Test { up: false, down: true, ..upload() });
         let why = server.failure.unwrap_or_default();
         assert!(why.starts_with("--file /nowhere/file: No such file"), "{why}");
+        // A directory can be opened, but not read.
+        let test = Test { up: false, down: true, ..upload() };
+        let mut server = Transfer::begun(core, Transfer::storing("/"), test);
+        server.fill(core, at(0), SESSION, 64);
+        let why = server.failure.unwrap_or_default();
+        assert!(why.contains("cannot read the file of --file: Is a directory"), "{why}");
     });
 }
 
