@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const REPEAT: Duration = Duration::from_millis(250);
 /// Maximum number of repetitions of a control datagram.
 const REPEATS: u32 = 14;
-/// How long a client keeps receiving data after it has sent all its own data.
+/// How long a client that has sent all its own data waits for the next message of a server that still sends.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Size limit of the output that a server sends to its client, in bytes.
@@ -244,6 +244,9 @@ impl Transfer {
                     (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
                 }
                 self.meter.on_message(now, &data);
+                if let (Stage::Lingering { until }, None) = (&mut self.stage, &self.refused) {
+                    *until = now + LINGER;
+                }
                 self.carried += data.len() as u64;
                 if let Some(Err(e)) = self.store.as_mut().map(|store| store.add(&data)) {
                     self.store = None;
@@ -398,7 +401,11 @@ impl Transfer {
                 && core.endpoint.rows(now, session).iter().all(|row| row.inflight.packets == 0);
             match self.refused {
                 Some(_) if now >= until => self.close(core, now, session),
-                None if told || now >= until => self.end(core, now, session),
+                None if told || (self.peer_done && now >= until) => self.end(core, now, session),
+                None if now >= until => {
+                    let why = "the server stopped sending before it had sent all its data";
+                    self.fail(core, now, session, why.into());
+                }
                 _ => {}
             }
         }

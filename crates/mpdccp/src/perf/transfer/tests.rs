@@ -309,3 +309,29 @@ fn a_client_without_the_end_of_the_data_did_not_end_well() {
         assert!(server.ended_well(Reason::ClosedByPeer), "a client may close at any time");
     });
 }
+
+#[test]
+fn a_client_receives_for_as_long_as_the_server_sends() {
+    alone(|core| {
+        let lingering = |core: &mut Core| {
+            let test = Test { down: true, ..upload() };
+            let mut client = Transfer::new(Mode::Ask(test), None, ClockId::here(), at(0));
+            client.hears(core, &Limits::default(), Control::Ready);
+            client.stage = Stage::Lingering { until: at(0) + LINGER };
+            client
+        };
+        let mut client = lingering(core);
+        let message = message::write(0, 1200, ClockId::here(), at(4000));
+        client.on_message(core, at(4000), SESSION, (64, &Limits::default()), message);
+        client.fill(core, at(0) + LINGER, SESSION, 64);
+        assert_eq!(client.stage, Stage::Lingering { until: at(4000) + LINGER });
+        client.fill(core, at(4000) + LINGER, SESSION, 64);
+        assert_eq!(client.stage, Stage::Closing);
+        assert!(client.failure.is_some_and(|why| why.contains("before it had sent all its data")));
+        // If the server has sent all its data, only the acknowledgement of the results may be missing.
+        let mut client = lingering(core);
+        client.hears(core, &Limits::default(), Control::Done { sent: None, cpu: None });
+        client.fill(core, at(0) + LINGER, SESSION, 64);
+        assert_eq!((client.stage, client.failure), (Stage::Closing, None));
+    });
+}
