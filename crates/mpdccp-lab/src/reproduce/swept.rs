@@ -1,5 +1,6 @@
 //! Writes sentences and a table for a sweep.
 
+use crate::aims::applies;
 use crate::document::Table;
 use crate::estimate::{Estimate, Verdict};
 use crate::metrics::NAMES;
@@ -24,11 +25,13 @@ fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
     aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 
-/// Returns the verdict on the aim for the median's variant, or `None` if there is no aim.
+/// Returns the worst verdict on the aims for the median's variant and cell, or `None` if there is no aim.
 fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
-    let aim = scenario.aims.iter().find(|a| *a.label.as_ref() == median.label)?;
-    let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
-    reaches(aim, median.shown.get(at).copied().flatten()?)
+    let aims = scenario.aims.iter().filter(|a| applies(a, scenario, &median.label, &median.cell));
+    worst(aims.filter_map(|aim| {
+        let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
+        reaches(aim, median.shown.get(at).copied().flatten()?)
+    }))
 }
 
 /// Returns a table of metrics whose columns are the points of the sweep, or the cells if the sweep has
@@ -101,19 +104,24 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
             };
             let mut cells = vec![label.to_owned(), words(metric).to_owned()];
             cells.extend(points.iter().map(value));
-            let aim =
-                scenario.aims.iter().find(|a| *a.label.as_ref() == label && a.metric.as_ref() == metric);
-            let met = aim
-                .map(|a| points.iter().filter_map(|v| reaches(a, at(v)?.shown.get(i).copied().flatten()?)));
-            cells.push(aim.map_or(String::new(), Aim::text));
-            cells.push(met.and_then(worst).map_or("", Verdict::word).to_owned());
+            let (mut texts, mut verdicts) = (Vec::new(), Vec::new());
+            for aim in scenario.aims.iter().filter(|aim| aim.metric.as_ref() == metric) {
+                let mut here =
+                    points.iter().filter(|(cell, _)| applies(aim, scenario, label, cell)).peekable();
+                texts.extend(here.peek().map(|_| aim.text()));
+                verdicts.extend(
+                    here.filter_map(|point| reaches(aim, at(point)?.shown.get(i).copied().flatten()?)),
+                );
+            }
+            cells.push(texts.join("; "));
+            cells.push(worst(verdicts.into_iter()).map_or("", Verdict::word).to_owned());
             rows.push(cells);
         }
     }
     Table { head, rows, ..Table::default() }
 }
 
-/// Returns the worst verdict over all points.
+/// Returns the worst of some verdicts.
 fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
     verdicts.max()
 }
@@ -157,7 +165,9 @@ pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
         let aims: Vec<Verdict> = points.iter().filter_map(|m| judged(scenario, m)).collect();
         if !aims.is_empty() {
             let met = aims.iter().filter(|v| **v == Verdict::Met).count();
-            out.push(format!("{label} reaches its aim at {met} of {} points.", aims.len()));
+            let judged = scenario.aims.iter().filter(|a| *a.label.as_ref() == label && a.not_above.is_none());
+            let what = if judged.count() > 1 { "all its aims" } else { "its aim" };
+            out.push(format!("{label} reaches {what} at {met} of {} points.", aims.len()));
         }
     }
     out.extend(outcome.skipped.iter().map(|(label, why)| format!("{label} was skipped: {why}.")));
@@ -198,5 +208,44 @@ parameters = { "tunnel.scheduler" = ["rr"], "tunnel.reordering" = ["passive", "a
         assert_eq!(table.head[4..], ["near", "far"]);
         assert_eq!(table.rows[0][1..], ["passive", "rr", words("goodput_mbps"), "10.0", "–"]);
         assert_eq!(table.rows[1][4..], ["20.0", "30.0"]);
+    }
+
+    #[test]
+    fn all_aims_of_a_variant_count_in_their_cells() {
+        let text = r#"name = "t"
+title = "t"
+duration_s = 1
+path = [{ name = "a", rate = "1 Mbit/s", queue = "9 packets" }]
+cell = [{ name = "near" }, { name = "far", owd = "1 ms" }]
+variant = [{ label = "both" }]
+flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
+aim = [
+    { label = "both", metric = "goodput_mbps", min = 5 },
+    { label = "both", metric = "goodput_mbps", max = 15 },
+    { label = "both", metric = "lost_pct", max = 1 },
+]
+[sweep]
+show = ["goodput_mbps", "lost_pct"]
+parameters = { "tunnel.scheduler" = ["rr", "auto"] }
+"#;
+        let scenario = Scenario::parse("t.toml", text).unwrap();
+        let median = |cell: &str, scheduler: &str, mbps: f64, lost: f64| Median {
+            label: "both".to_owned(),
+            cell: cell.to_owned(),
+            values: vec![scheduler.to_owned()],
+            shown: vec![Estimate::of(&[mbps]), Estimate::of(&[lost])],
+        };
+        let medians = vec![
+            median("near", "rr", 10.0, 0.5),
+            median("near", "auto", 20.0, 0.5),
+            // These aims are for the headline cell, which is the first one.
+            median("far", "rr", 10.0, 50.0),
+        ];
+        let outcome = Outcome { medians, ..Outcome::default() };
+        let rows = table(&scenario, &outcome).rows;
+        assert_eq!(rows[0][5..], ["≥ 5; ≤ 15", "missed"]);
+        assert_eq!(rows[1][5..], ["≤ 1", "met"]);
+        let sentences = sentences(&scenario, &outcome);
+        assert_eq!(sentences[1], "both reaches all its aims at 1 of 2 points.");
     }
 }
