@@ -250,12 +250,17 @@ impl LinkKeys {
         LinkKeys { modelled, ..self.clone() }
     }
 
+    /// Returns whether RED's thresholds and the queue's limit have different units.
+    pub fn has_mixed_units(&self) -> bool {
+        let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
+        let queue = in_bytes(self.queue_limit());
+        matches!(self.discipline, Some(Discipline::Red { min, max, .. })
+            if in_bytes(min) != queue || in_bytes(max) != queue)
+    }
+
     /// Checks a link with these keys. Returns the first error, with the key that causes it.
     pub fn problem(&self) -> Option<(&'static str, String)> {
-        let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
         let queue = self.queue_limit();
-        let red_apart = matches!(self.discipline, Some(Discipline::Red { min, max, .. })
-            if in_bytes(min) != in_bytes(queue) || in_bytes(max) != in_bytes(queue));
         let short = self.policer.is_some_and(|p| u64::from(p.burst) < MIN_QUEUE_BYTES);
         let all = [
             (
@@ -273,7 +278,7 @@ impl LinkKeys {
                 "queue",
                 "queue of 0 packets passes no packets; set `queue` above 0",
             ),
-            (red_apart, "discipline", "RED's min and max must have the same unit as `queue`"),
+            (self.has_mixed_units(), "discipline", "RED's min and max must have the same unit as `queue`"),
             (
                 self.burst_loss.is_some() && self.loss.is_some(),
                 "burst_loss",

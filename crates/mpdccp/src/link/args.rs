@@ -154,6 +154,12 @@ impl Args {
         for way in &mut ways {
             let named = self.discipline(way.queue_limit())?;
             way.discipline.get_or_insert(named);
+            if way.has_mixed_units() {
+                return Err(Error::usage(format!(
+                    "discipline: RED's min and max must have the same unit as the queue, which holds {}",
+                    way.queue_limit().text()
+                )));
+            }
             let config = way.config();
             config.validate().map_err(|e| Error::usage(e.to_string()))?;
             if matches!(config.rate, RateModel::TokenBucket { rate, .. } if rate == Rate::ZERO) {
@@ -323,6 +329,14 @@ mod tests {
             ("--ecn", "--qdisc"),
             ("--queue 100B", "at least 1500 B"),
             ("--queue 3packets --qdisc red", "min"),
+            (
+                "--queue 1BDP --rate 10M; discipline = { kind = 'red', min = '10 packets', max = '30 packets' }",
+                "which holds 25000 B",
+            ),
+            (
+                "; reverse discipline = { kind = 'red', min = '15 kB', max = '45 kB' }",
+                "which holds 1000 packets",
+            ),
             ("--rate fast", "bit/s"),
             ("--delay 10", "ms"),
             ("--loss 200%", "100 %"),
