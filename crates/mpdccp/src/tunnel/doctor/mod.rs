@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     load: Option<Load>,
     /// Longest silence for the NAT test, in seconds (5 to 120); 0 skips the test.
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=120))]
+    #[arg(long, default_value_t = 40, value_parser = silence)]
     silence: u64,
 }
 
@@ -57,6 +57,12 @@ pub(crate) struct Args {
 enum Load {
     None,
     All,
+}
+
+/// Parses the value of `--silence`. The shortest silence that the NAT test tries is 5 s.
+fn silence(text: &str) -> Result<u64, String> {
+    let valid = |silence: &u64| *silence == 0 || (5..=120).contains(silence);
+    text.parse().ok().filter(valid).ok_or_else(|| "expected 5 to 120, or 0 to skip the test".into())
 }
 
 /// Runs all tests. The exit code is 1 if there is a problem.
@@ -229,5 +235,16 @@ fn only_file() -> Result<PathBuf, Error> {
                 names.join(", ")
             )))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_too_short_for_the_test_is_refused() {
+        let valid = ["0", "1", "4", "5", "40", "120", "121", "x"].map(|text| silence(text).ok());
+        assert_eq!(valid, [Some(0), None, None, Some(5), Some(40), Some(120), None, None]);
     }
 }
