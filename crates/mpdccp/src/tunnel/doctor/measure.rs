@@ -173,8 +173,14 @@ fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     if fits(most) {
         return most;
     }
-    let (mut low, mut high) =
-        if most > USUAL && fits(USUAL) { (USUAL, most) } else { (LEAST, most.min(USUAL)) };
+    let (mut low, mut high) = if most > USUAL && fits(USUAL) {
+        (USUAL, most)
+    } else if most > LEAST {
+        (LEAST, most.min(USUAL))
+    } else {
+        // The server has answered probes of this size.
+        (SMALL.min(most), most)
+    };
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if fits(middle) { low = middle } else { high = middle }
@@ -429,6 +435,10 @@ mod tests {
         }
         assert_eq!(largest(1_500, |_| false), LEAST);
         assert_eq!(largest(1_000, |size| size <= 800), 800);
+        for limit in [SMALL, 300, 499, 500] {
+            assert_eq!(largest(500, |size| size <= limit), limit, "the interface has an MTU below {LEAST}");
+        }
+        assert_eq!(largest(100, |_| false), 100);
     }
 
     fn got(number: u64, count: u32, (asked, at): (u64, u64)) -> Got {
