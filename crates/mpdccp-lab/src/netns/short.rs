@@ -1,6 +1,6 @@
 //! Runs short flows: connections of the kernel's TCP that each carry a fixed amount of data.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use socket2::Protocol;
 
 use super::flow::{Counters, Flow, Receiver, Sent};
 use super::namespaces::Namespace;
-use super::tcp::{connect, listen, read_all};
+use super::tcp::{connect, listen, read_all, write_all};
 use super::udp::{NAP, sleep_until, timed_out};
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
 use crate::scenario::FlowSpec;
@@ -154,14 +154,6 @@ impl Short {
         let mut data = vec![0; (bytes as usize).max(HEADER)];
         data[..8].copy_from_slice(&number.to_be_bytes());
         data[8..HEADER].copy_from_slice(&bytes.to_be_bytes());
-        let mut rest = &data[..];
-        while !rest.is_empty() && !over.load(Ordering::Relaxed) {
-            match stream.write(rest) {
-                Ok(n) => rest = &rest[n..],
-                Err(e) if timed_out(&e) => {}
-                Err(_) => return None,
-            }
-        }
-        Some(())
+        write_all(&mut stream, &data, over).ok().map(drop)
     }
 }

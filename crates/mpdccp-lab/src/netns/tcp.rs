@@ -49,6 +49,7 @@ fn start_receiver(
         let ready = stream
             .set_nonblocking(false)
             .and_then(|()| stream.set_read_timeout(Some(NAP)))
+            .and_then(|()| stream.set_write_timeout(Some(NAP)))
             .and_then(|()| stream.set_nodelay(true));
         match (ready, record) {
             (Err(_), _) => Vec::new(),
@@ -72,6 +73,22 @@ pub(super) fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool
     true
 }
 
+/// Writes all of `data`. Returns false if the thread must stop before that. The stream needs a write timeout:
+/// over a dead path, the kernel itself would try for a quarter of an hour.
+pub(super) fn write_all(stream: &mut TcpStream, mut data: &[u8], stop: &AtomicBool) -> std::io::Result<bool> {
+    while !data.is_empty() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match stream.write(data) {
+            Ok(n) => data = &data[n..],
+            Err(e) if timed_out(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(true)
+}
+
 fn read_records(
     mut stream: TcpStream,
     size: usize,
@@ -84,10 +101,10 @@ fn read_records(
     while read_all(&mut stream, &mut buf, stop) {
         let at = Clock.now();
         if echo {
-            if stream.write_all(&buf).is_err() {
-                break;
+            match write_all(&mut stream, &buf, stop) {
+                Ok(true) => continue,
+                Ok(false) | Err(_) => break,
             }
-            continue;
         }
         if let Some(tag) = Tag::read(&buf) {
             received.push(ReceivedPacket { seq: tag.seq, at, bytes: size as u32 });
@@ -313,6 +330,7 @@ impl Flow for Paced {
         let mut payload = vec![0; self.record as usize];
         let (mut packets, mut dropped) = (Vec::new(), 0);
         stream.set_read_timeout(Some(NAP)).map_err(failed)?;
+        stream.set_write_timeout(Some(NAP)).map_err(failed)?;
         let reader = if self.spec.echo { Some(stream.try_clone().map_err(failed)?) } else { None };
         let (late_ns, echoed) = std::thread::scope(|scope| {
             let (size, counters) = (payload.len(), &self.receiver.counters);
@@ -335,7 +353,7 @@ impl Flow for Paced {
                         return Ok(());
                     }
                     Tag { flow: self.index, seq, at }.write(&mut payload);
-                    stream.write_all(&payload).map_err(failed)
+                    write_all(&mut stream, &payload, over).map(drop).map_err(failed)
                 },
             )?;
             let panicked = |_| LabError::Failed("the TCP reader panicked".to_owned());
@@ -364,6 +382,20 @@ impl Flow for Paced {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_to_a_peer_that_does_not_read_ends_with_the_run() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_write_timeout(Some(NAP)).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // No socket buffer is this large.
+            let writer = scope.spawn(|| write_all(&mut stream, &vec![0u8; 256 << 20], &over));
+            over.store(true, Ordering::Relaxed);
+            assert!(!writer.join().unwrap().unwrap());
+        });
+    }
 
     #[test]
     fn retransmissions_are_read_from_ss() {
