@@ -109,8 +109,9 @@ impl Flow {
         let app = match (spec.kind, &cc) {
             (FlowKind::Short, _) => {
                 let begin = |(at, size)| (from + at, size);
-                let all = spec.connections(seed, *plan.scenario.duration_s.as_ref());
-                App::Short(Short::new(all.into_iter().map(begin).collect(), seed))
+                let all = spec.connections(seed, *plan.scenario.duration_s.as_ref()).into_iter().map(begin);
+                // `start_within` shifts all starts, some of them beyond the end of the traffic.
+                App::Short(Short::new(all.filter(|(at, _)| *at < stop).collect(), seed))
             }
             (FlowKind::Udp, None) => App::Datagrams(source()),
             (FlowKind::Udp, Some(_)) if !bulk => stream(Writer::records(source())),

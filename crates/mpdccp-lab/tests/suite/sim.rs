@@ -261,6 +261,24 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
     }
 }
 
+#[test]
+fn no_short_flow_starts_after_the_end_of_the_traffic() {
+    let scenario = parse(
+        r#"
+name = "t"
+title = "t"
+duration_s = 4
+host = { start_within = "2 s" }
+path = [{ name = "a", rate = "20 Mbit/s", queue = "200 kB" }]
+variant = [{ label = "plain", baseline = { kind = "plain" } }]
+flow = [{ name = "web", count = 3, kind = "short", cc = "cubic", sizes = ["1 kB"], every = "20 ms" }]
+"#,
+    );
+    let (record, _) = run(&scenario, "plain", "base");
+    let end = record.start + core::time::Duration::from_secs(4);
+    assert!(record.flows.iter().all(|web| web.sent.iter().all(|connection| connection.at < end)));
+}
+
 /// Packets carry the number of their connection in 15 bits.
 #[test]
 fn more_short_connections_than_numbers_are_refused() {
