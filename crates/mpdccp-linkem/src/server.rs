@@ -88,13 +88,20 @@ impl Server {
     }
 
     /// Switches to `model`, whose time starts at `now`. A packet being transmitted continues from where it
-    /// is.
+    /// is. A bucket keeps its tokens, up to the new burst.
     pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
+        let tokens = self.tokens(now);
         let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
             Progress::Left(need) => need,
             Progress::Done { .. } => 0,
         });
         self.spare = Spare::full(&model, now);
+        // A packet being transmitted has used all tokens.
+        self.spare.work = match tokens {
+            Some(tokens) if left.is_none() => self.spare.work.min(tokens),
+            Some(_) => 0,
+            None => self.spare.work,
+        };
         self.model = model;
         self.start = now;
         if let Some(need) = left {
@@ -111,14 +118,8 @@ impl Server {
 
     /// Does `need` units of work from the time `from` on, but at most until `until`.
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
-        let carried = match self.model {
-            RateModel::TokenBucket { rate, burst } => {
-                let earned = Work::from(rate.bps()) * from.since(self.spare.at).as_nanos();
-                (self.spare.work + earned).min(work(burst))
-            }
-            _ if self.spare.at == from => self.spare.work,
-            _ => 0,
-        };
+        let unused = if self.spare.at == from { self.spare.work } else { 0 };
+        let carried = self.tokens(from).unwrap_or(unused);
         if carried >= need {
             return Progress::Done {
                 at: from,
@@ -130,6 +131,13 @@ impl Server {
             RateModel::Trace(trace) => self.serve_trace(trace, from, until, need),
             _ => self.serve_rate(from, until, need),
         }
+    }
+
+    /// Returns the tokens at `now`, or `None` without a bucket.
+    fn tokens(&self, now: Time) -> Option<Work> {
+        let RateModel::TokenBucket { rate, burst } = self.model else { return None };
+        let earned = Work::from(rate.bps()) * now.since(self.spare.at).as_nanos();
+        Some((self.spare.work + earned).min(work(burst)))
     }
 
     fn serve_rate(&self, from: Time, until: Time, mut need: Work) -> Progress {
@@ -274,6 +282,29 @@ mod tests {
             (10_000, 10_000, 11_000),
             "at most a burst may accumulate"
         );
+    }
+
+    #[test]
+    fn a_bucket_is_not_refilled_by_a_change_of_its_rate() {
+        let model = |m| RateModel::TokenBucket { rate: mbps(m), burst: 3_000 };
+        let mut server = Server::new(model(8), Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 3, 1_000), Time::ZERO);
+        // In half a millisecond, 500 tokens accumulate. At the new rate, 500 more take a quarter.
+        server.set_model(Time::from_micros(500), model(16));
+        server.begin(Time::from_micros(500), 1_000);
+        assert_eq!(server.end(), Some(Time::from_micros(750)));
+        // The rest of this packet, 250 bytes, takes 250 µs at 8 Mbit/s, and leaves no tokens.
+        server.set_model(Time::from_micros(625), model(8));
+        assert_eq!(server.end(), Some(Time::from_micros(875)));
+        server.finish();
+        server.begin(Time::from_micros(875), 1_000);
+        assert_eq!(server.end(), Some(Time::from_micros(1_875)));
+        server.finish();
+        // A bucket that a link gets later begins full.
+        server.set_model(Time::from_micros(1_875), RateModel::Unlimited);
+        server.set_model(Time::from_micros(1_875), model(8));
+        server.begin(Time::from_micros(1_875), 3_000);
+        assert_eq!(server.end(), Some(Time::from_micros(1_875)));
     }
 
     #[test]
