@@ -37,6 +37,8 @@ pub trait Recorder {
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
     /// A packet was written to the device at the other end.
     fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);
+    /// A packet was lost on the wire, or the link held it when it went down or ended.
+    fn on_lost(&mut self, _mark: Self::Mark) {}
     /// The device at the other end refused a packet, because it is down or a buffer is full.
     fn on_refused(&mut self, _mark: Self::Mark) {}
 }
@@ -90,6 +92,9 @@ impl<R: Recorder> Direction<R> {
                 }
                 Err(_) => self.recorder.on_refused(mark),
             }
+        }
+        while let Some((mark, _)) = self.link.pop_lost() {
+            self.recorder.on_lost(mark);
         }
     }
 }
@@ -193,9 +198,12 @@ impl<R: Recorder> Cable<R> {
         self.directions.each_mut().map(|d| &mut d.recorder)
     }
 
-    /// Drops the devices and returns the recorders.
+    /// Ends the links, drops the devices and returns the recorders.
     pub fn into_recorders(self) -> [R; 2] {
-        self.directions.map(|d| d.recorder)
+        self.directions.map(|Direction { link, mut recorder, .. }| {
+            link.end().into_iter().for_each(|(mark, _)| recorder.on_lost(mark));
+            recorder
+        })
     }
 }
 

@@ -167,7 +167,7 @@ pub enum Fate {
     Delivered(#[serde(with = "nanos")] Time),
     /// The link's queue dropped the packet.
     QueueDrop,
-    /// The packet was lost on the wire, or was still in flight at the end of the run.
+    /// The packet was lost on the wire, or was in the link when the link went down or the run ended.
     Lost,
 }
 

@@ -30,7 +30,8 @@ pub struct Delivered<P> {
 /// One direction of an emulated link, carrying packets of type `P`.
 ///
 /// Times passed to the methods must not decrease: a time before the latest time so far counts as the latest
-/// time. The queue's limit and the number of packets pushed within one delay limit the use of memory.
+/// time. The queue's limit and the number of packets pushed within one delay limit the use of memory, if the
+/// caller also takes out the lost packets with [`pop_lost`](Self::pop_lost).
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -51,6 +52,7 @@ pub struct Link<P> {
     wander: Wander,
     propagating: InFlight<Item<P>>,
     last_arrival: Time,
+    lost: Vec<P>,
     stats: Stats,
 }
 
@@ -89,6 +91,7 @@ impl<P: Clone> Link<P> {
             config,
             propagating: InFlight::default(),
             last_arrival: start,
+            lost: Vec::new(),
             stats: Stats::default(),
         })
     }
@@ -130,6 +133,21 @@ impl<P: Clone> Link<P> {
         let (at, Item { arrived, meta, packet }) = self.propagating.pop(self.now)?;
         self.stats.delivered.add(meta.bytes);
         Some(Delivered { at, pushed: arrived, meta, packet })
+    }
+
+    /// Returns a packet that was lost on the wire, or that the link held when it went down. Packets that the
+    /// queue dropped are not returned. Call this repeatedly until it returns `None`.
+    pub fn pop_lost(&mut self) -> Option<P> {
+        self.lost.pop()
+    }
+
+    /// Ends the link. Returns the lost packets and all packets that the link still holds.
+    pub fn end(mut self) -> Vec<P> {
+        self.set_down(self.now);
+        while let Some((_, item)) = self.propagating.pop(Time::MAX) {
+            self.lost.push(item.packet);
+        }
+        self.lost
     }
 
     /// Returns the earliest time at which a packet may arrive, if the link neither changes nor gets another
@@ -215,10 +233,12 @@ impl<P: Clone> Link<P> {
         self.up = false;
         self.server.abort();
         self.access = None;
-        for item in core::mem::take(&mut self.transmitting) {
+        let mut held = core::mem::take(&mut self.transmitting);
+        held.extend(self.queue.flush(self.now, &mut self.stats));
+        for item in held {
             self.stats.drop(DropReason::Down, item.meta.bytes);
+            self.lost.push(item.packet.packet);
         }
-        self.queue.flush(self.now, &mut self.stats);
     }
 
     /// Brings the link up again.
@@ -308,6 +328,7 @@ impl<P: Clone> Link<P> {
         let Item { arrived, meta, packet: Waiting { detour, packet, .. } } = item;
         if self.loss.next() {
             self.stats.drop(DropReason::Loss, meta.bytes);
+            self.lost.push(packet);
             return;
         }
         let item = Item { arrived, meta, packet };

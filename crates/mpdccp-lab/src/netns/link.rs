@@ -110,9 +110,8 @@ impl Recorder for LinkRecord {
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> usize {
         self.packets.push(LinkPacket {
             entered: now,
-            // A packet counts as lost until it arrives at the other end, and remains lost if the kernel
-            // refuses it there.
-            fate: Fate::Lost,
+            // A packet counts as dropped by the queue until it is lost or arrives at the other end.
+            fate: Fate::QueueDrop,
             bytes: packet.len() as u32,
             data: Tag::read(packet).map(|tag| (tag.flow, tag.seq)),
             queue_bytes: 0,
@@ -125,16 +124,22 @@ impl Recorder for LinkRecord {
         self.read_late_ns.push(u32::try_from(waited.as_nanos()).unwrap_or(u32::MAX));
     }
 
-    fn on_refused(&mut self, _: usize) {
+    fn on_lost(&mut self, mark: usize) {
+        let fate = &mut self.packets[mark].fate;
+        // Another copy of the packet may have arrived.
+        if *fate == Fate::QueueDrop {
+            *fate = Fate::Lost;
+        }
+    }
+
+    fn on_refused(&mut self, mark: usize) {
+        self.on_lost(mark);
         self.device_drops += 1;
     }
 
-    fn on_verdict(&mut self, verdict: Verdict, queued: u64) {
+    fn on_verdict(&mut self, _: Verdict, queued: u64) {
         if let Some(packet) = self.packets.last_mut() {
             packet.queue_bytes = u32::try_from(queued).unwrap_or(u32::MAX);
-            if verdict != Verdict::Queued {
-                packet.fate = Fate::QueueDrop;
-            }
         }
     }
 
@@ -184,6 +189,10 @@ impl Recorder for Watch {
 
     fn on_taken_late(&mut self, waited: Duration) {
         self.latest().on_taken_late(waited);
+    }
+
+    fn on_lost(&mut self, (path, packet): (usize, usize)) {
+        self.records[path].1.on_lost(packet);
     }
 
     fn on_refused(&mut self, (path, packet): (usize, usize)) {

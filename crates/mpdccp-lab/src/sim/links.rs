@@ -28,13 +28,11 @@ impl Links {
         let record = &mut self.records[path][from as usize];
         match event {
             LinkEvent::Entered { id, data, bytes, verdict, queue_bytes } => {
-                let fate = match verdict {
-                    Verdict::Queued => {
-                        self.under_way.insert(id, record.packets.len());
-                        Fate::Lost // until it arrives
-                    }
-                    Verdict::Dropped(_) => Fate::QueueDrop,
-                };
+                if verdict == Verdict::Queued {
+                    self.under_way.insert(id, record.packets.len());
+                }
+                // A packet counts as dropped by the queue until it is lost or arrives at the other end.
+                let fate = Fate::QueueDrop;
                 let queue_bytes = u32::try_from(queue_bytes).unwrap_or(u32::MAX);
                 record.packets.push(LinkPacket { entered: at, fate, bytes, data, queue_bytes, ce: false });
             }
@@ -42,6 +40,11 @@ impl Links {
                 if let Some(place) = self.under_way.remove(&id) {
                     record.packets[place].fate = Fate::Delivered(at);
                     record.packets[place].ce = marked;
+                }
+            }
+            LinkEvent::Lost { id } => {
+                if let Some(place) = self.under_way.remove(&id) {
+                    record.packets[place].fate = Fate::Lost;
                 }
             }
         }

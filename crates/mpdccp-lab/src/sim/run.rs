@@ -197,6 +197,8 @@ impl<'a> Run<'a> {
     }
 
     fn finish(mut self) -> RunRecord {
+        let links = &mut self.links;
+        self.world.end_links(&mut |at, path, side, event| links.on_event(at, path, side, event));
         let mut users = std::collections::BTreeMap::new();
         for flow in &self.flows {
             if let Over::Session(session) = flow.over {

@@ -51,6 +51,11 @@ pub(crate) enum LinkEvent {
         /// Whether the link set a congestion mark.
         marked: bool,
     },
+    /// The packet was lost on the wire, or the link held it when it went down or at the end of the run.
+    Lost {
+        /// The identifier from `Entered`.
+        id: u64,
+    },
 }
 
 /// Receives every event on every link, with its time, path and sending side.
@@ -276,6 +281,9 @@ impl World {
                     watch(out.at, wire.path, from, LinkEvent::Left { id: wire.id, marked });
                     self.hosts[to.index()].woken.push(now, (wire, out.meta.ecn, out.meta.bytes));
                 }
+                while let Some(wire) = pair[from.index()].pop_lost() {
+                    watch(now, wire.path, from, LinkEvent::Lost { id: wire.id });
+                }
             }
         }
         for to in [Side::Client, Side::Server] {
@@ -302,6 +310,16 @@ impl World {
             }
         }
         self.drain(watch);
+    }
+
+    /// Ends all links.
+    pub(crate) fn end_links(&mut self, watch: &mut Watch<'_>) {
+        for pair in std::mem::take(&mut self.links) {
+            for (link, from) in pair.into_iter().zip([Side::Client, Side::Server]) {
+                let lost = |wire: Wire| watch(self.now, wire.path, from, LinkEvent::Lost { id: wire.id });
+                link.end().into_iter().for_each(lost);
+            }
+        }
     }
 
     /// Sends a datagram to the application at the other side, through a plain connection or through the

@@ -139,6 +139,20 @@ policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
 }
 
 #[test]
+fn drops_of_a_queue_are_not_losses_on_the_wire() {
+    let flow =
+        "[[flow]]\nname = \"beside\"\nkind = \"udp\"\npayload = 1000\nrate = \"8 Mbit/s\"\nvia = \"a\"";
+    let drops_and_losses = |keys: &str| {
+        let (_, stats) = run(&one_path(&format!("rate = \"6 Mbit/s\"\n{keys}"), flow), "tunnel", "base");
+        let phase = &stats.paths[0].phases[0];
+        (phase.queue_drops > 0, phase.lost > 0)
+    };
+    // CoDel drops packets that it has already queued.
+    assert_eq!(drops_and_losses("discipline = { kind = \"codel\" }"), (true, false));
+    assert_eq!(drops_and_losses("discipline = { kind = \"codel\" }\nloss = \"5 %\""), (true, true));
+}
+
+#[test]
 fn a_trace_is_out_of_phase_with_itself_unless_given_twice() {
     let dir = tempfile::tempdir().unwrap();
     // In each second, the trace has ten opportunities to send: one every 50 ms in the first half. It has one

@@ -280,12 +280,11 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Drops everything, because the link is going down.
-    pub(crate) fn flush(&mut self, now: Time, stats: &mut Stats) {
-        while let Some(item) = self.pop_any() {
-            stats.drop(DropReason::Down, item.meta.bytes);
-        }
+    /// Removes and returns all packets, because the link is going down.
+    pub(crate) fn flush(&mut self, now: Time, stats: &mut Stats) -> Vec<Item<P>> {
+        let all = core::iter::from_fn(|| self.pop_any()).collect();
         // Tells the discipline that the queue is idle.
         self.dequeue(now, stats);
+        all
     }
 }

@@ -108,6 +108,9 @@ fn rate_zero_holds_and_down_drops() {
     link.push(ms(5), bytes(1_250), 4);
     assert_eq!(drain(&mut link), [(0, ms(6)), (4, ms(11))]);
     assert_eq!(link.stats().down.packets, 3);
+    let mut lost: Vec<u32> = std::iter::from_fn(|| link.pop_lost()).collect();
+    lost.sort_unstable();
+    assert_eq!(lost, [1, 2], "the link did not hold packet 3");
 }
 
 #[test]
@@ -129,7 +132,21 @@ fn lost_packets_use_the_link() {
     link.reconfigure(ms(1), lossy(LossModel::None)).unwrap();
     assert_eq!(drain(&mut link), [(1, ms(7))]);
     assert_eq!(link.stats().lost.packets, 1);
+    assert_eq!((link.pop_lost(), link.pop_lost()), (Some(0), None));
     assert!(link.reconfigure(ms(2), lossy(LossModel::Bernoulli(1.5))).is_err());
+}
+
+#[test]
+fn the_end_of_a_link_loses_what_it_holds() {
+    let mut link = link(config());
+    (0..4).for_each(|i| {
+        link.push(ms(0), bytes(1_250), i);
+    });
+    // One packet propagates, one is being transmitted, and one is queued. The queue has dropped packet 3.
+    link.advance(Time::from_micros(1_500));
+    let mut lost = link.end();
+    lost.sort_unstable();
+    assert_eq!(lost, [0, 1, 2]);
 }
 
 #[test]
