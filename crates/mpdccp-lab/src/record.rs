@@ -66,8 +66,8 @@ pub struct FlowRecord {
     pub received: Vec<ReceivedPacket>,
     /// Packets returned to the client, for a flow whose packets the server sends back.
     pub mirrored: Vec<ReceivedPacket>,
-    /// Bytes that the receiving application had read by the end of the flow, for TCP connections and for
-    /// external programs that print this number. `None` for other flows.
+    /// Bytes that the receiving application had read by the end of the flow, for bulk TCP connections and
+    /// for external programs that print this number. `None` for other flows.
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,

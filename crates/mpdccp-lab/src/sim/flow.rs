@@ -307,10 +307,8 @@ impl Flow {
             self.record.streams = Some(short.streams());
         }
         if let Some(tcp) = self.tcp() {
-            let streams = u64::from(tcp.is_stream());
-            let (counters, read) = (tcp.counters(), tcp.delivered());
+            let (counters, streams) = (tcp.counters(), u64::from(tcp.is_stream()));
             (self.record.tcp, self.record.streams) = (Some(counters), Some(streams));
-            self.record.stream_bytes.get_or_insert(read);
         } else if let (Over::Session(_), true) = (self.over, alone) {
             self.record.dropped_at_sender = Some(dropped(world, self.over));
         }

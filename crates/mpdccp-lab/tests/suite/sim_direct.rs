@@ -68,6 +68,19 @@ fn each_direction_has_its_ccid_and_its_rate() {
 }
 
 #[test]
+fn goodput_of_records_over_tcp_ends_with_the_flow() {
+    const FLOW: &str = "[[flow]]\nname = \"app\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
+    let (record, stats) = run(&parse(&scenario("", "tcp = \"cubic\"", FLOW)), "c", "base");
+    let end = record.start + core::time::Duration::from_secs(10);
+    let received = &record.flows[0].received;
+    // The records that are still in the queue at the end arrive later.
+    assert!(received.iter().any(|p| p.at > end));
+    let in_time: f64 = received.iter().filter(|p| p.at <= end).map(|p| f64::from(p.bytes)).sum();
+    let goodput = stats.metrics["goodput_mbps"];
+    assert!((goodput - in_time * 8e-6 / 10.0).abs() < 1e-9, "{goodput}");
+}
+
+#[test]
 fn a_reverse_tcp_flow_fills_the_return_path() {
     const BOTH: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nsource = { kind = \"bulk\" }\n\
                         [[flow]]\nname = \"upload\"\nkind = \"tcp\"\ncc = \"cubic\"\nreverse = true\n";
