@@ -15,7 +15,7 @@ const HEADERS: usize = 28;
 /// The character that begins each record of a JSON text sequence (RFC 7464).
 const RECORD: char = '\u{1e}';
 /// Bytes per delivery opportunity in Mahimahi's link traces.
-const OPPORTUNITY: f64 = 1_500.0;
+pub(crate) const OPPORTUNITY: f64 = 1_500.0;
 
 /// Returns a path's packets as seen at the client's interface: for each, the time and whether the client sent
 /// it.

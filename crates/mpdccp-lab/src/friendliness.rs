@@ -3,10 +3,13 @@
 //! A sender computes its rate from the loss event rate that it measures. By that measurement, every flow
 //! would look friendly, so it is not used here.
 
+use core::time::Duration;
+
 use crate::Plan;
+use crate::export::OPPORTUNITY;
 use crate::record::seconds;
 use crate::record::{Fate, RunRecord};
-use crate::scenario::FlowSpec;
+use crate::scenario::{FlowSpec, LinkKeys, PathSpec};
 
 /// Start, in seconds, of the period over which rates are measured.
 const FROM_S: f64 = 10.0;
@@ -191,10 +194,27 @@ pub(crate) fn metrics(
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
+/// Returns how many bytes a path can deliver from client to server until `end`. A model's rate changes in
+/// this time, and a trace may be longer.
+fn capacity(path: &PathSpec, end: f64) -> f64 {
+    let course = path.course_with_models(end);
+    let stage = |(i, (from, ways)): (usize, &(f64, [LinkKeys; 2]))| {
+        let until = course.get(i + 1).map_or(end, |next| next.0);
+        match &ways[0].trace {
+            Some(trace) => {
+                let [from, until] = [*from, until].map(Duration::from_secs_f64);
+                trace.opportunities(from, until) as f64 * OPPORTUNITY
+            }
+            None => ways[0].mean_rate().bps() as f64 / 8.0 * (until - from),
+        }
+    };
+    course.iter().enumerate().map(stage).sum()
+}
+
 /// Returns the bytes that the first path delivered, as a percentage of the bytes that its rate allows.
 /// Returns `None` for a scenario with events.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
-    let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
+    let could = capacity(plan.paths().first()?, end);
     let arrived = |p: &&crate::LinkPacket| match p.fate {
         Fate::Delivered(at) => (0.0..end).contains(&seconds(run, at)),
         Fate::QueueDrop | Fate::Lost => false,
@@ -206,12 +226,10 @@ fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use mpdccp_units::Time;
 
     use super::*;
-    use crate::{FlowRecord, LinkPacket, PathRecord, ReceivedPacket};
+    use crate::{FlowRecord, LinkPacket, PathRecord, ReceivedPacket, Scenario};
 
     fn packet(ms: u64, delay_ms: u64, data: Option<(u16, u64)>, bytes: u32) -> LinkPacket {
         let entered = Time::from_millis(1_000 + ms);
@@ -261,6 +279,28 @@ mod tests {
             Seen::new(&run(), 0, 70.0).unwrap().friendliness().is_empty(),
             "the equation has no rate without losses"
         );
+    }
+
+    #[test]
+    fn the_capacity_is_that_of_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        // The trace has most of its opportunities after the end of the run.
+        std::fs::write(dir.path().join("t.trace"), "2\n1000\n1000\n1000\n1000\n1000\n").unwrap();
+        let file = dir.path().join("t.toml");
+        let of = |link: &str| {
+            let text = format!(
+                "name = 't'\ntitle = 't'\nduration_s = 0.5\npath = [{{ name = 'a', {link} }}]\n\
+                 variant = [{{ label = 'v' }}]\n\
+                 flow = [{{ name = 'f', kind = 'udp', payload = 100, rate = '1 Mbit/s' }}]\n"
+            );
+            let scenario = Scenario::parse(file.to_str().unwrap(), &text).unwrap();
+            capacity(&scenario.path_in(0, scenario.headline()), 0.5)
+        };
+        assert_eq!(of("rate = '8 Mbit/s', queue = '9 packets'"), 500_000.0);
+        assert_eq!(of("rate_trace = 't.trace', queue = '9 packets'"), 1_500.0);
+        // The rate of this model varies around 6 Mbit/s.
+        let lte = of("model = 'lte'");
+        assert!(lte > 0.0 && (lte / (6e6 / 8.0 * 0.5) - 1.0).abs() > 1e-3, "{lte}");
     }
 
     #[test]
