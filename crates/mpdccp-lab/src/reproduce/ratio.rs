@@ -12,8 +12,9 @@ struct Ratio<'a> {
     label: &'a str,
     cell: &'a str,
     mbps: f64,
-    of_best: f64,
-    of_sum: f64,
+    /// Ratios to the best and to the sum of the results over each path alone. `None` if one of these results
+    /// is missing.
+    parts: Option<(f64, f64)>,
 }
 
 /// Returns a table with one row per cell, and sentences about the table. A row starts with the results of the
@@ -45,26 +46,17 @@ pub(super) fn beside_alone(
     let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for &cell in &cells {
         let singles: Vec<Option<f64>> = alone.iter().map(|label| value(cell, label)).collect();
-        let best = singles.iter().flatten().copied().fold(0.0, f64::max);
-        let sum: f64 = singles.iter().flatten().sum();
+        let known: Option<Vec<f64>> = singles.iter().copied().collect();
+        let known = known.map(|all| (all.iter().copied().fold(0.0, f64::max), all.iter().sum::<f64>()));
         let mut row = vec![cell.to_owned()];
         row.extend(singles.iter().map(|v| number(*v)));
         for &label in &others {
             let both = value(cell, label);
-            let ratio = both.filter(|_| best > 0.0).map(|both| Ratio {
-                label,
-                cell,
-                mbps: both,
-                of_best: both / best,
-                of_sum: both / sum,
-            });
+            let parts = both.zip(known.filter(|(best, _)| *best > 0.0));
+            let parts = parts.map(|(both, (best, sum))| (both / best, both / sum));
             let text = |part: Option<f64>| part.map_or("–".to_owned(), |part| format!("{part:.2}"));
-            row.extend([
-                number(both),
-                text(ratio.as_ref().map(|r| r.of_best)),
-                text(ratio.as_ref().map(|r| r.of_sum)),
-            ]);
-            ratios.extend(ratio);
+            row.extend([number(both), text(parts.map(|p| p.0)), text(parts.map(|p| p.1))]);
+            ratios.extend(both.map(|mbps| Ratio { label, cell, mbps, parts }));
         }
         rows.push(row);
     }
@@ -98,18 +90,18 @@ fn listed(cells: &[(&str, f64)], enough: f64) -> String {
 }
 
 fn sentence(label: &str, (of_best, of_sum): (Bounds, Bounds), ratios: &[Ratio<'_>]) -> String {
-    let mine: Vec<&Ratio<'_>> = ratios.iter().filter(|r| r.label == label).collect();
+    let mine = ratios.iter().filter(|r| r.label == label);
+    let (best, sum): (Vec<(&str, f64)>, Vec<f64>) =
+        mine.filter_map(|r| r.parts.map(|(of_best, of_sum)| ((r.cell, of_best), of_sum))).unzip();
     let met = |aim: Bounds, part: f64| aim.judge(Estimate::single(part)) == Verdict::Met;
-    let count = |aim: Bounds, part: fn(&Ratio<'_>) -> f64| mine.iter().filter(|r| met(aim, part(r))).count();
-    let parts: Vec<(&str, f64)> = mine.iter().map(|r| (r.cell, r.of_best)).collect();
-    let not = listed(&parts, of_best.min.unwrap_or(0.0));
+    let not = listed(&best, of_best.min.unwrap_or(0.0));
     format!(
         "{label}: reaches {} × the best single path in {} of {} cells{not}, and {} × the sum of all single paths in {}.",
         of_best.text(),
-        count(of_best, |r| r.of_best),
-        mine.len(),
+        best.iter().filter(|(_, part)| met(of_best, *part)).count(),
+        best.len(),
         of_sum.text(),
-        count(of_sum, |r| r.of_sum),
+        sum.iter().filter(|part| met(of_sum, **part)).count(),
     )
 }
 
@@ -151,16 +143,21 @@ mod tests {
             comparison("b", "near", 10.0),
             comparison("both", "far", 18.0),
             comparison("a", "far", 20.0),
+            comparison("b", "far", 5.0),
+            // The run over path b failed.
+            comparison("both", "half", 18.0),
+            comparison("a", "half", 20.0),
         ];
         let (table, sentences) =
             beside_alone(&all, (&["a".to_owned(), "b".to_owned()], OF_BEST, OF_SUM), &[]);
         assert_eq!(table.head, ["goodput, Mbit/s", "a", "b", "both", "× best", "× sum"]);
         assert_eq!(table.rows[0], ["near", "40.0", "10.0", "38.0", "0.95", "0.76"]);
-        assert_eq!(table.rows[1], ["far", "20.0", "–", "18.0", "0.90", "0.90"]);
-        let want = "both: reaches ≥ 0.95 × the best single path in 1 of 2 cells (lower in far 0.90), and ≥ 0.85 × the sum of all single paths in 1.";
+        assert_eq!(table.rows[1], ["far", "20.0", "5.00", "18.0", "0.90", "0.72"]);
+        assert_eq!(table.rows[2], ["half", "20.0", "–", "18.0", "–", "–"]);
+        let want = "both: reaches ≥ 0.95 × the best single path in 1 of 2 cells (lower in far 0.90), and ≥ 0.85 × the sum of all single paths in 0.";
         assert_eq!(sentences, [want]);
         let mut all = Vec::from(all);
-        all.push(comparison("theirs", "far", 20.0));
+        all.insert(6, comparison("theirs", "far", 20.0));
         all.insert(3, comparison("theirs", "near", 37.0));
         let (_, sentences) =
             beside_alone(&all, (&["a".to_owned(), "b".to_owned()], OF_BEST, OF_SUM), &["theirs"]);
