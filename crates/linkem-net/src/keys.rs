@@ -162,6 +162,16 @@ impl LinkKeys {
         }
     }
 
+    /// Returns these keys for the direction from server to client. A trace begins half a period later there,
+    /// so that the rates of the two directions do not change together.
+    pub fn behind(&self) -> LinkKeys {
+        LinkKeys {
+            modelled: self.modelled.as_ref().map(Modelled::behind),
+            trace: self.trace.as_ref().map(|trace| trace.later_by(trace.period() / 2)),
+            ..self.clone()
+        }
+    }
+
     /// Returns whether no key is given.
     pub fn is_empty(&self) -> bool {
         *self == LinkKeys::default()

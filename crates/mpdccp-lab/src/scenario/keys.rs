@@ -24,13 +24,6 @@ pub(super) fn ways(
     forward: Option<&LinkKeys>,
     reverse: Option<&LinkKeys>,
 ) -> [LinkKeys; 2] {
-    let mut behind = both.clone();
-    if let Some(modelled) = &both.modelled {
-        behind.modelled = Some(modelled.behind());
-    }
-    if let Some(trace) = &both.trace {
-        behind.trace = Some(trace.later_by(trace.period() / 2));
-    }
     let single = |own: Option<&LinkKeys>, both: LinkKeys| own.map_or(both.clone(), |own| own.over(&both));
-    [single(forward, both.over(&base[0])), single(reverse, behind.over(&base[1]))]
+    [single(forward, both.over(&base[0])), single(reverse, both.behind().over(&base[1]))]
 }

@@ -146,8 +146,13 @@ impl Args {
         };
         let both = keys("--key", &self.keys)?.over(&named);
         let reverse_rate = LinkKeys { rate: self.reverse_rate, ..LinkKeys::default() };
-        let mut reverse = keys("--reverse-key", &self.reverse_keys)?.over(&reverse_rate).over(&both);
-        reverse.modelled = reverse.modelled.as_ref().map(Modelled::behind);
+        let reverse = keys("--reverse-key", &self.reverse_keys)?;
+        if reverse.model.is_some() {
+            return Err(Error::usage(
+                "--reverse-key model: a link model describes both directions; use --model",
+            ));
+        }
+        let reverse = reverse.over(&reverse_rate).over(&both.behind());
         let course =
             both.modelled.as_ref().map(|modelled| Box::new(modelled.model.course(self.seed)) as Box<_>);
         let mut ways = [both, reverse];
@@ -324,6 +329,20 @@ mod tests {
     }
 
     #[test]
+    fn the_directions_of_a_trace_are_out_of_phase_as_in_scenarios() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "1\n2\n3\n10\n").unwrap();
+        let key = format!("rate_trace = '{}'", file.path().display());
+        let rates = |keys: &str| links(keys).unwrap().map(|link| link.rate);
+        let [forward, reverse] = rates(&format!("; {key}"));
+        let RateModel::Trace(trace) = &forward else { panic!("{forward:?}") };
+        assert_eq!(reverse, RateModel::Trace(trace.later_by(Duration::from_millis(5))));
+        let [same, own] = rates(&format!("; {key}; reverse {key}"));
+        assert_eq!([&same, &own], [&forward, &forward]);
+        assert_eq!(rates(&format!("--reverse-rate 5M; {key}"))[1], RateModel::Constant(Rate::from_mbps(5.0)));
+    }
+
+    #[test]
     fn nonsense_is_named() {
         for (options, word) in [
             ("--ecn", "--qdisc"),
@@ -345,6 +364,7 @@ mod tests {
             ("; speed = 1", "aggregation"),
             ("; reverse aggregation = { access = '1 ms', packets = 0 }", "packets"),
             ("; burst = '15 kB'", "--rate"),
+            ("--model starlink; reverse model = 'lte'", "both directions"),
             ("; reverse speed = 1", "--reverse-key speed = 1: "),
         ] {
             let message = links(options).unwrap_err();
