@@ -153,13 +153,14 @@ fn carry(
 }
 
 fn line(cable: &mut Cable<Meter>, start: Time, last: Time, now: Time) -> Line {
-    let stats = cable.links().map(|link| *link.stats());
+    let [(there, queued), (back, queued_back)] =
+        cable.links().map(|link| (*link.stats(), link.queue_len().bytes));
     let [forward, backward] = cable.recorders();
     let elapsed = now.since(last);
     Line {
         t: now.since(start).as_secs_f64(),
-        a_to_b: forward.report(&stats[0], elapsed),
-        b_to_a: backward.report(&stats[1], elapsed),
+        a_to_b: forward.report(&there, queued, elapsed),
+        b_to_a: backward.report(&back, queued_back, elapsed),
     }
 }
 

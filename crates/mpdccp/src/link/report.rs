@@ -11,7 +11,7 @@ pub(super) struct Meter {
     /// How late packets departed after their due time, in nanoseconds.
     lateness: Option<Histogram<u64>>,
     refused: u64,
-    /// Longest queue in the interval, in bytes.
+    /// Longest queue in the interval, in bytes. The interval begins with the queue of the previous one.
     queue: u64,
     /// The link's counters at the time of the last report.
     before: Stats,
@@ -30,8 +30,14 @@ pub(super) struct Report {
     overflow: u64,
     /// Packets dropped early by the queue discipline.
     early: u64,
+    /// Packets dropped by the policer.
+    policed: u64,
+    /// Acknowledgements dropped because a later one was queued.
+    thinned: u64,
     /// Packets lost on the wire.
     lost: u64,
+    /// Packets that arrived twice.
+    duplicated: u64,
     /// Packets with a CE mark.
     ce_marked: u64,
     /// Packets that the receiving interface refused.
@@ -74,8 +80,8 @@ impl Recorder for Meter {
 }
 
 impl Meter {
-    /// Returns the counts since the last report, which was `elapsed` ago.
-    pub(super) fn report(&mut self, stats: &Stats, elapsed: Duration) -> Report {
+    /// Returns the counts since the last report, which was `elapsed` ago. The queue now holds `queued` bytes.
+    pub(super) fn report(&mut self, stats: &Stats, queued: u64, elapsed: Duration) -> Report {
         let before = std::mem::replace(&mut self.before, *stats);
         let mbps = |now: u64, before: u64| (now - before) as f64 * 8e-6 / elapsed.as_secs_f64().max(1e-9);
         let lateness = self.lateness.as_ref().filter(|lateness| !lateness.is_empty());
@@ -86,10 +92,13 @@ impl Meter {
             delivered: stats.delivered.packets - before.delivered.packets,
             overflow: stats.overflow.packets - before.overflow.packets,
             early: stats.early.packets - before.early.packets,
+            policed: stats.policed.packets - before.policed.packets,
+            thinned: stats.thinned.packets - before.thinned.packets,
             lost: stats.lost.packets - before.lost.packets,
+            duplicated: stats.duplicated.packets - before.duplicated.packets,
             ce_marked: stats.ce_marked - before.ce_marked,
             refused: std::mem::take(&mut self.refused),
-            queue_max_bytes: std::mem::take(&mut self.queue),
+            queue_max_bytes: std::mem::replace(&mut self.queue, queued),
             late_p50_us: late_us(0.5),
             late_p99_us: late_us(0.99),
             late_max_us: late_us(1.0),
@@ -117,7 +126,10 @@ impl Report {
         for (count, what) in [
             (self.overflow, "overflowed"),
             (self.early, "dropped early"),
+            (self.policed, "policed"),
+            (self.thinned, "thinned"),
             (self.lost, "lost"),
+            (self.duplicated, "duplicated"),
             (self.ce_marked, "marked"),
             (self.refused, "refused"),
         ] {
@@ -126,5 +138,31 @@ impl Report {
             }
         }
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpdccp_linkem::Count;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_interval_begins_with_the_queue_of_the_one_before() {
+        let mut meter = Meter::default();
+        meter.on_verdict(Verdict::Queued, 9_000);
+        // No packet arrives after the first report, and the queue drains.
+        let longest = [6_000, 0, 0].map(|left| meter.report(&Stats::default(), left, SECOND).queue_max_bytes);
+        assert_eq!(longest, [9_000, 6_000, 0]);
+    }
+
+    #[test]
+    fn packets_that_do_not_come_out_are_explained() {
+        let policed = Count { packets: 3, bytes: 3_000 };
+        let offered = Count { packets: 5, bytes: 5_000 };
+        let stats = Stats { offered, policed, ..Stats::default() };
+        let report = Meter::default().report(&stats, 0, SECOND);
+        assert!(report.text().ends_with(", 3 policed"), "{}", report.text());
     }
 }
