@@ -469,14 +469,14 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// Ends the connection. Drops the datagrams that have not been sent, and adds them to the `dropped`
-    /// datagrams counted by the session.
+    /// Ends the connection and drops the datagrams that have not been sent. They count in addition to the
+    /// session's `dropped` datagrams, which [`State::update`] may already have counted.
     pub(crate) fn end(&self, reason: Reason, dropped: u64) {
         let mut state = lock(&self.state);
         if state.end.is_some() {
             return;
         }
-        state.stats.dropped += dropped + state.outgoing.clear();
+        state.stats.dropped = state.stats.dropped.max(dropped) + state.outgoing.clear();
         (state.stats.queued, state.stats.oldest) = (0, None);
         state.end = Some(reason);
         state.events.push_back(Event::Closed(reason));

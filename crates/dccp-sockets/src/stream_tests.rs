@@ -28,3 +28,14 @@ fn those_who_do_not_read_leave_room_for_those_who_do() {
     drop(lazy);
     assert_eq!(budget.used(), 300);
 }
+
+#[test]
+fn a_dropped_datagram_counts_once() {
+    let stream = Stream::new(&Options::default(), &Arc::new(Budget::new(1_000)));
+    stream.set_max_datagram(100);
+    assert_eq!(lock(&stream.state).send(b"unsent", Delivery::default()), Some(Ok(())));
+    // The session has dropped three datagrams by now, and another one until its end.
+    lock(&stream.state).update(Stats { dropped: 3, ..Stats::default() });
+    stream.end(Reason::Closed, 4);
+    assert_eq!(lock(&stream.state).stats().dropped, 5);
+}
