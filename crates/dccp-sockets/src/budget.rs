@@ -1,5 +1,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Bytes that a datagram takes up in addition to its data: its place in the queue, and what the allocator
+/// adds. Otherwise, a peer that sends tiny datagrams could exceed the limit many times over.
+const OVERHEAD: usize = 64;
+
+/// Returns the number of bytes to reserve for a datagram of `len` bytes.
+pub(crate) const fn cost(len: usize) -> usize {
+    len + OVERHEAD
+}
+
 /// Limits the number of received bytes that applications have not read yet, over all connections of a data
 /// thread.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The state that the handles of a connection share with the data thread.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, cost};
 use crate::byte_stream::Pipe;
 use crate::readiness::{Descriptor, Ready};
 use crate::send_queue::{Delivery, Outgoing};
@@ -159,8 +159,8 @@ impl State {
     pub(crate) fn recv(&mut self) -> Option<Result<Vec<u8>, RecvError>> {
         match self.incoming.pop_front() {
             Some(data) => {
-                self.incoming_bytes -= data.len();
-                self.budget.give_back(data.len());
+                self.incoming_bytes -= cost(data.len());
+                self.budget.give_back(cost(data.len()));
                 self.show();
                 Some(Ok(data))
             }
@@ -419,12 +419,12 @@ impl Stream {
         state.stats.received += 1;
         state.stats.received_bytes += data.len() as u64;
         let room = !state.closed && state.incoming.len() < state.max_incoming;
-        if !room || !state.budget.take(state.incoming_bytes, data.len()) {
+        if !room || !state.budget.take(state.incoming_bytes, cost(data.len())) {
             state.stats.unread += 1;
             state.behind = true;
             return true;
         }
-        state.incoming_bytes += data.len();
+        state.incoming_bytes += cost(data.len());
         state.incoming.push_back(data);
         state.show();
         state.behind &= state.incoming.len() > state.max_incoming / 2;

@@ -14,19 +14,31 @@ fn a_reader_is_behind_until_it_has_read_half_of_the_queue() {
 
 #[test]
 fn those_who_do_not_read_leave_room_for_those_who_do() {
-    let budget = Arc::new(Budget::new(1_200));
+    let budget = Arc::new(Budget::new(12 * cost(100)));
     let new = || Stream::new(&Options::default(), &budget);
-    let held = |stream: &Stream| lock(&stream.state).incoming_bytes;
+    let held = |stream: &Stream| lock(&stream.state).incoming_bytes / cost(100);
     let [lazy, also] = [new(), new()];
     for stream in [&lazy, &also] {
         (0..20).for_each(|_| _ = stream.deliver(vec![1; 100]));
     }
-    assert_eq!((held(&lazy), held(&also)), (600, 300), "half of the memory, and half of the rest");
+    assert_eq!((held(&lazy), held(&also)), (6, 3), "half of the memory, and half of the rest");
     let diligent = new();
     assert!(!diligent.deliver(vec![1; 100]));
     assert!(lock(&diligent.state).recv().is_some());
     drop(lazy);
-    assert_eq!(budget.used(), 300);
+    assert_eq!(budget.used(), 3 * cost(100));
+}
+
+#[test]
+fn tiny_datagrams_take_up_more_memory_than_their_data() {
+    let budget = Arc::new(Budget::new(10_000));
+    let stream = Stream::new(&Options::default(), &budget);
+    (0..1_000).for_each(|_| _ = stream.deliver(vec![1]));
+    let held = lock(&stream.state).incoming.len();
+    // Half of the memory must hold each datagram's place in the queue and its allocation.
+    assert!((1..5_000 / size_of::<Vec<u8>>()).contains(&held), "{held}");
+    while let Some(Ok(_)) = lock(&stream.state).recv() {}
+    assert_eq!(budget.used(), 0);
 }
 
 #[test]
