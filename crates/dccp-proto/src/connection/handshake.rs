@@ -1,5 +1,6 @@
 //! Opening a connection (RFC 4340 section 8.1).
 
+use super::options::{self, Seen};
 use super::outbox::{Control, Outbox};
 use super::timers::{Backoff, FOUR_MSL, Timers};
 use super::validity::Numbers;
@@ -53,7 +54,8 @@ impl Connection {
         let seen = options::read(request, header.seq, None, multipath, &mut connection.features)?;
         connection.timestamp = seen.timestamp.map(|value| (value, now));
         connection.apply_features(now);
-        connection.take_handshake_data(request);
+        connection.accept_data(request, header.seq, &seen);
+        connection.take_handshake_data(request, &seen);
         connection.outbox.control = Some(Control::Response);
         // RFC 4340 section 8.1.3: a server may leave RESPOND after 4MSL.
         connection.timers.give_up = Some(now + FOUR_MSL);
@@ -157,17 +159,22 @@ impl Connection {
     }
 
     /// Keeps the data of the first Request or Response that arrives. Retransmissions repeat the same data
-    /// (RFC 4340 section 8.1.3).
-    pub(super) fn take_handshake_data(&mut self, packet: &Packet<'_>) {
-        if packet.payload.is_empty() {
+    /// (RFC 4340 section 8.1.3). The caller must also call [`accept_data`](Self::accept_data), which reports
+    /// corrupt data.
+    pub(super) fn take_handshake_data(&mut self, packet: &Packet<'_>, seen: &Seen<'_>) {
+        if packet.payload.is_empty() || seen.corrupt {
             return;
         }
-        if self.cfg.early_data {
-            self.early_received = Some(packet.payload.into());
+        let refused = if !self.cfg.early_data {
+            DropReason::DataNotAllowed
+        } else if self.covers_too_little(packet.header.cscov) {
+            DropReason::Coverage
         } else {
-            self.count_drop(DropReason::DataNotAllowed);
-            self.drops.note(packet.header.seq, dropped::PROTOCOL_CONSTRAINTS);
-        }
+            self.early_received = Some(packet.payload.into());
+            return;
+        };
+        self.count_drop(refused);
+        self.drops.note(packet.header.seq, dropped::PROTOCOL_CONSTRAINTS);
     }
 
     /// Step 10 of RFC 4340 section 8.5: the Response arrived.

@@ -247,7 +247,7 @@ impl Connection {
             }
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
-                self.take_handshake_data(packet);
+                self.take_handshake_data(packet, seen);
                 // RFC 4340 section 13.3: the echo of our Timestamp is the only way to learn how long the
                 // server held the Request.
                 self.enter_part_open(
@@ -258,7 +258,7 @@ impl Connection {
             }
             (State::Respond, PacketType::Request) => {
                 if !self.cfg.early_data {
-                    self.take_handshake_data(packet);
+                    self.take_handshake_data(packet, seen);
                 }
                 self.outbox.control = Some(Control::Response);
             }
@@ -364,7 +364,7 @@ impl Connection {
 
     /// Step 16 of RFC 4340 section 8.5: returns the data, or `None` if it must not be delivered. The second
     /// value is true if the data is corrupt but the owner accepts corrupt data.
-    fn accept_data<'a>(
+    pub(super) fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,
         seq: Seq,
@@ -373,15 +373,11 @@ impl Connection {
         let is_data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
         // RFC 4340 section 9.3: the Data Checksum is verified on every packet that carries it.
         let corrupt = seen.corrupt;
-        let covered = packet.header.cscov;
         let refused = if corrupt && !(is_data && self.cfg.take_corrupt) {
             Some((DropReason::DataChecksum, DropCode::Corrupt))
         } else if !is_data {
             None
-        } else if covered != 0
-            && (self.negotiated.min_coverage == 0 || covered < self.negotiated.min_coverage)
-        {
-            // RFC 4340 section 9.2.1: data whose checksum coverage is too small is dropped.
+        } else if self.covers_too_little(packet.header.cscov) {
             Some((DropReason::Coverage, DropCode::ProtocolConstraints))
         } else if !self.negotiated.may_accept {
             Some((DropReason::DataNotAllowed, DropCode::ProtocolConstraints))
@@ -402,6 +398,11 @@ impl Connection {
         self.stats.data_received += 1;
         self.stats.bytes_received += packet.payload.len() as u64;
         (Some(packet.payload), corrupt)
+    }
+
+    /// Returns whether data with this checksum coverage must be dropped (RFC 4340 section 9.2.1).
+    pub(super) fn covers_too_little(&self, coverage: u8) -> bool {
+        coverage != 0 && (self.negotiated.min_coverage == 0 || coverage < self.negotiated.min_coverage)
     }
 
     /// Carries out what the sending half requests.

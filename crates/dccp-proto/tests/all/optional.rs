@@ -5,6 +5,7 @@ use dccp_proto::Side;
 use dccp_proto::{CcOptions, CloseReason, Config, DropCode, DropReason, Event, Gate, State, Why};
 use dccp_wire::{Opt, OptionBuf, Packet, PacketType, ResetCode, checksum, feature};
 use mpdccp_units::Duration;
+use std::collections::BTreeMap;
 
 fn both(config: Config) -> Net {
     Net::open(config.clone(), config)
@@ -71,6 +72,32 @@ fn data_on_request_and_response_arrives_once_where_it_is_taken() {
         );
         let refused = net.end(SERVER).stats().dropped.contains_key(&DropReason::DataNotAllowed);
         assert_eq!(refused, !taken);
+    }
+}
+
+/// RFC 4340 sections 9.2.1 and 9.3: the first data of a connection is dropped for the same reasons as later
+/// data.
+#[test]
+fn bad_data_on_request_and_response_is_dropped() {
+    let mut wrong = OptionBuf::new();
+    wrong.push(&Opt::DataChecksum(checksum::crc32c(b"as it was")));
+    for (options, cscov, reason, code) in
+        [(wrong.as_bytes(), 0, DropReason::DataChecksum, 3u8), (&[][..], 1, DropReason::Coverage, 0)]
+    {
+        let config = Config { early_data: true, ..Config::default() };
+        let mut net = Net::new(config.clone(), config);
+        let dropped = BTreeMap::from([(reason, 1)]);
+        net.pump();
+        let request = dccp_wire::Header { cscov, ..net.log[0].packet().header };
+        net.inject(SERVER, &emit(&request, options, b"as it came"), Default::default());
+        assert_eq!(net.end(SERVER).take_early_data(), None, "{reason:?}");
+        assert_eq!(net.end(SERVER).stats().dropped, dropped);
+        net.pump();
+        assert_eq!(drop_codes(&net), [code], "the Response must report the data as dropped");
+        let response = dccp_wire::Header { cscov, ..net.last(SERVER).packet().header };
+        net.inject(CLIENT, &emit(&response, options, b"as it came"), Default::default());
+        assert_eq!(net.end(CLIENT).take_early_data(), None, "{reason:?}");
+        assert_eq!(net.end(CLIENT).stats().dropped, dropped);
     }
 }
 
