@@ -128,7 +128,12 @@ impl Connection {
         }
         self.ecn = EcnPath::anew(&halves.tx.view());
         self.halves = Some(halves);
-        self.pmtu = Default::default();
+        if let Some(old) = &self.pmtu {
+            let mut pmtu = pmtu::Pmtu::new(now, self.cfg.mtu);
+            // The new path may carry larger packets than the old one.
+            pmtu.on_most(now, old.max());
+            self.pmtu = Some(pmtu);
+        }
         self.tell_halves(now);
     }
 

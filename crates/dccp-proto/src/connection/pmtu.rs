@@ -112,6 +112,11 @@ impl Pmtu {
         self.mtu
     }
 
+    /// Returns the upper limit of the search.
+    pub(super) fn max(&self) -> u16 {
+        self.max
+    }
+
     /// Returns the size of the largest packet known to arrive. Until the first probe is answered or given up,
     /// the result is limited to a size that nearly every path carries.
     pub(super) fn known(&self) -> u16 {

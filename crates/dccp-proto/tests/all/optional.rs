@@ -380,6 +380,21 @@ fn a_new_path_is_found_out_about_anew() {
     }
 }
 
+/// RFC 8899: the path MTU of the old path does not limit the search on a new path.
+#[test]
+fn a_new_path_may_carry_larger_packets() {
+    let mut net = Net::new(Config { probe_mtu: true, ..Config::default() }, Config::default());
+    net.network =
+        Box::new(|sent| if sent.bytes.len() + OVERHEAD > 1300 { Fate::Drop } else { Fate::Deliver });
+    net.run(Duration::from_secs(30));
+    assert_eq!(net.end(CLIENT).mtu(), 1300);
+    net.network = Box::new(|_| Fate::Deliver);
+    let now = net.now;
+    net.end(CLIENT).on_path_change(now);
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.end(CLIENT).mtu(), 1500);
+}
+
 /// RFC 4340 section 11.5 and RFC 4342: an end that changes to a CCID without Ack Vectors switches Ack Vectors
 /// off.
 #[test]
