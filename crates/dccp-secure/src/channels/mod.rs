@@ -472,8 +472,12 @@ impl Channels {
         // Only the newest record shows the peer's current address. An older record may have been sent before
         // the peer moved.
         let current = channel.current.as_ref().is_some_and(|key| key.index == to.index);
-        if latest && current && channel.address != *from {
-            channel.address = *from;
+        // For a channel that this end opened, the system chooses the local address again for each packet,
+        // because this end may move too.
+        let local = if channel.initiates { channel.address.local } else { from.local };
+        let shown = Address { local, ..*from };
+        if latest && current && channel.address != shown {
+            channel.address = shown;
             channel.stats.moves += 1;
             self.events.push_back(Event::Moved(channel.id));
         }

@@ -1,7 +1,7 @@
 //! A channel over time: moves, new keys, restarts and silence.
 
 use crate::{CLIENT, SERVER, World, address, key, packet, seal, seeded};
-use dccp_secure::{ChannelId, Event, Input, PresharedKey, Reason, Unready};
+use dccp_secure::{Address, ChannelId, Event, Input, PresharedKey, Reason, Unready};
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 
@@ -21,6 +21,22 @@ fn a_peer_that_moves_is_followed_at_once() {
     let _ = world.server.poll_event();
     assert_eq!(world.server.poll_event(), Some(Event::Moved(ChannelId(0))));
     assert_eq!(world.server.stats(ChannelId(0)).unwrap().moves, 1);
+}
+
+/// A client's socket need not be bound to an address. After the host has moved to another network, it can
+/// send only from its new address.
+#[test]
+fn a_client_that_moves_does_not_send_from_its_old_address() {
+    let mut world = World::ready();
+    let mut record = seal(&mut world.server, world.now, ChannelId(0), b"hello").unwrap();
+    let to = Address { local: Some([198, 51, 100, 1].into()), ..address(SERVER) };
+    assert!(matches!(world.client.handle(world.now, &to, &mut record), Input::Packet { .. }));
+    assert_eq!(world.client.address(world.channel), Some(address(SERVER)));
+    assert_eq!(world.client.stats(world.channel).unwrap().moves, 0);
+    // A server answers from the address that the client knows.
+    world.from.local = Some([203, 0, 113, 1].into());
+    assert_eq!(world.send(b"hello"), packet(0, 5));
+    assert_eq!(world.server.address(ChannelId(0)), Some(world.from));
 }
 
 /// When a NAT drops a binding, packets arrive from a new port, and packets to the old port are lost.
