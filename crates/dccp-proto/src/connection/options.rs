@@ -56,6 +56,7 @@ pub(super) fn read<'a>(
     let data_type = ptype == PacketType::Data;
     let order = features.order(seq, ack);
     let mut echo_elapsed = Duration::ZERO;
+    let mut crc = None;
     let mut mandatory: Option<OptionError> = None;
 
     let mut options = packet.options();
@@ -90,7 +91,7 @@ pub(super) fn read<'a>(
             Opt::TimestampEcho(..) => {}
             Opt::Timestamp(t) => seen.timestamp = Some(t),
             Opt::NdpCount(n) => seen.ndp = Some(n),
-            Opt::DataChecksum(crc) => seen.corrupt = crc != checksum::crc32c(packet.payload),
+            Opt::DataChecksum(claimed) => crc = Some(claimed),
             Opt::SlowReceiver => seen.slow_receiver = true,
             // RFC 4340 section 8.1.4: Init Cookies are not allowed on Request.
             Opt::InitCookie(_) if ptype == PacketType::Response => {
@@ -113,6 +114,8 @@ pub(super) fn read<'a>(
     if let Some(culprit) = mandatory {
         return Err(reset(ResetCode::OptionError, culprit));
     }
+    // Computed once per packet, because a packet has room for more than a hundred of these options.
+    seen.corrupt = crc.is_some_and(|crc| crc != checksum::crc32c(packet.payload));
     if seen.features {
         features.note(seq);
     }
