@@ -88,7 +88,7 @@ pub trait App {
     /// Called when a datagram arrived.
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>);
 
-    /// Called when all datagrams of this turn have been delivered.
+    /// Called when all datagrams that have arrived have been delivered.
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
         let _ = (core, now);
     }

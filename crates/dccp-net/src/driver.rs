@@ -184,14 +184,7 @@ impl<A: App> Driver<A> {
         // Deliver before sending, so that no datagram has to wait until the acknowledgements of other packets
         // are sent. If the application queues an answer in `on_delivered`, the answer also carries the
         // acknowledgement.
-        let mut delivered = false;
-        while let Some((session, data)) = core.endpoint.poll_deliver() {
-            self.app.on_deliver(core, now, session, data);
-            delivered = true;
-        }
-        if delivered {
-            self.app.on_delivered(core, now);
-        }
+        self.deliver(now);
         self.transmit(now);
         let core = &mut self.core;
         core.net.tell_refused(now, &mut core.endpoint);
@@ -208,7 +201,12 @@ impl<A: App> Driver<A> {
             self.app.on_channel(core, event);
         }
         let mut happened = false;
-        while let Some((session, event)) = core.endpoint.poll_event() {
+        loop {
+            // A session that ends releases the data that it held behind missing packets, also if an event
+            // handler ends it. The data comes before the event of the end.
+            happened |= self.deliver(now);
+            let core = &mut self.core;
+            let Some((session, event)) = core.endpoint.poll_event() else { break };
             if let Some(qlog) = &mut core.net.qlog {
                 qlog.happened(now, &core.endpoint, session, &event);
             }
@@ -220,6 +218,20 @@ impl<A: App> Driver<A> {
         if happened {
             self.transmit(now);
         }
+    }
+
+    /// Passes the datagrams that have arrived to the application. Returns whether there were any.
+    fn deliver(&mut self, now: Time) -> bool {
+        let core = &mut self.core;
+        let mut delivered = false;
+        while let Some((session, data)) = core.endpoint.poll_deliver() {
+            self.app.on_deliver(core, now, session, data);
+            delivered = true;
+        }
+        if delivered {
+            self.app.on_delivered(core, now);
+        }
+        delivered
     }
 
     fn transmit(&mut self, now: Time) {

@@ -4,4 +4,5 @@
 mod capture;
 #[cfg(feature = "encryption")]
 mod channels;
+mod driver;
 mod encapsulations;
