@@ -29,6 +29,13 @@ impl Bind {
         self.addr.ip().is_unspecified() && self.interface.is_none()
     }
 
+    /// Returns whether received packets must tell to which local address they were sent, so that answers
+    /// leave from the same address. A client on an interface has no fixed port and does not need this,
+    /// because it sends first.
+    pub(crate) fn tells_local(&self) -> bool {
+        self.addr.ip().is_unspecified() && (self.interface.is_none() || self.addr.port() != 0)
+    }
+
     pub(crate) fn set_interface(&self, socket: &socket2::Socket) -> io::Result<()> {
         self.interface.as_ref().map_or(Ok(()), |name| socket.bind_device(Some(name.as_bytes())))
     }

@@ -113,8 +113,9 @@ impl Encapsulation for RawEncapsulation {
     }
 
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
-        let bind = self.socket.bind();
-        let wildcard = bind.addr.ip().is_unspecified() && bind.interface.is_none();
+        // Answers must leave from the address to which a packet was sent, even if the socket is on an
+        // interface.
+        let wildcard = self.socket.bind().addr.ip().is_unspecified();
         let (header, sealed) = (u32::from(self.overhead()), self.sealed);
         let mut packets = 0;
         self.socket.receive(&mut |stats, message| {

@@ -95,14 +95,14 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
 
 /// Disables one control message of received packets where necessary. There are four: receive time, addresses,
 /// segment size and ECN field. quinn-udp's control buffer has room for only three; with all four, the ECN
-/// field would be lost. Raw sockets have no segment size. UDP sockets bound to an address do without the
-/// addresses, and other UDP sockets without the receive time. Errors are ignored: an emulator of Linux that
-/// lacks an option does not send its message either.
+/// field would be lost. Raw sockets have no segment size. UDP sockets do without the receive time if they
+/// need the addresses ([`Bind::tells_local`]), and otherwise without the addresses. Errors are ignored: an
+/// emulator of Linux that lacks an option does not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     let _ = match bind.addr {
         _ if raw => Ok(()),
-        _ if bind.is_wildcard() => setsockopt(socket, ReceiveTimestampns, &false),
+        _ if bind.tells_local() => setsockopt(socket, ReceiveTimestampns, &false),
         SocketAddr::V4(_) => setsockopt(socket, Ipv4PacketInfo, &false),
         SocketAddr::V6(_) => setsockopt(socket, Ipv6RecvPacketInfo, &false),
     };
@@ -212,8 +212,9 @@ impl Socket {
         self.asking.take();
         self.replace(open_whole(&self.bind, self.raw, self.mark, None)?)?;
         // Keep the port, because NATs may have a binding for it. Closing the old socket frees the port.
-        if let Ok(opened) = open_whole(&bind, self.raw, self.mark, None) {
-            self.replace(opened)?;
+        if let Ok(inner) = open(&bind, self.raw, self.mark, false) {
+            let state = set_up(&inner, &self.bind, self.raw)?;
+            self.replace((inner, state))?;
         }
         Ok(())
     }
@@ -295,7 +296,7 @@ impl Socket {
         // no packet may appear to have arrived before it was sent.
         let wall = Duration::from_nanos(Clock.wall_nanos());
         let now = Clock.now();
-        let wildcard = self.bind.is_wildcard();
+        let tells_local = self.raw || self.bind.tells_local();
         for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
             // Packets must not seem to be old just because the wall clock was changed.
@@ -304,7 +305,7 @@ impl Socket {
                 &mut self.received,
                 Message {
                     at: now - ago,
-                    local: meta.dst_ip.filter(|_| wildcard || self.raw),
+                    local: meta.dst_ip.filter(|_| tells_local),
                     remote: meta.addr,
                     ecn: Ecn::from_bits(meta.ecn.map_or(0, |e| e as u8)),
                     stride: meta.stride.max(1),

@@ -125,20 +125,60 @@ fn udp_over_ipv6() {
     udp_pair("[::1]:0");
 }
 
-#[test]
-fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
-    let mut server = UdpEncapsulation::new(bind("0.0.0.0:0")).unwrap();
-    let mut client = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
-    let port = server.local_addr().unwrap().port();
-    let asked = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 7).into(), port);
-    client
-        .send(&Burst { local: None, remote: asked, dscp: 0, ecn: Ecn::NotEct, segment: 3, bytes: b"ask" })
+/// Asks a server that is bound to no address at one of the addresses of this host.
+fn ask(server: &mut dyn Encapsulation, client: &mut dyn Encapsulation, asked: SocketAddr, packet: &[u8]) {
+    let to = |local, remote| Burst {
+        local,
+        remote,
+        dscp: 0,
+        ecn: Ecn::NotEct,
+        segment: packet.len(),
+        bytes: packet,
+    };
+    client.send(&to(None, asked)).unwrap();
+    // A native server also receives the packets of other tests.
+    let here = client.local_addr().unwrap().ip();
+    let got = std::iter::repeat_with(|| receive(server, 1))
+        .take_while(|got| !got.is_empty())
+        .flatten()
+        .find(|got| got.remote.ip() == here)
         .unwrap();
-    let got = receive(&mut server, 1);
-    assert_eq!(got[0].local, Some(asked.ip()));
-    let (local, remote) = (got[0].local, got[0].remote);
-    server.send(&Burst { local, remote, dscp: 0, ecn: Ecn::NotEct, segment: 3, bytes: b"yes" }).unwrap();
-    assert_eq!(receive(&mut client, 1)[0].remote, asked);
+    assert_eq!(got.local, Some(asked.ip()));
+    server.send(&to(got.local, got.remote)).unwrap();
+}
+
+#[test]
+fn a_server_answers_from_the_address_it_was_asked_at() {
+    for interface in [None, Some("lo".to_owned())] {
+        // A server on an interface has a fixed port.
+        let free = std::net::UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap();
+        let addr = if interface.is_some() { free } else { "0.0.0.0:0".parse().unwrap() };
+        let mut server = UdpEncapsulation::new(Bind { addr, interface }).unwrap();
+        let mut client = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
+        let port = server.local_addr().unwrap().port();
+        let asked = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 7).into(), port);
+        ask(&mut server, &mut client, asked, b"ask");
+        assert_eq!(receive(&mut client, 1)[0].remote, asked);
+    }
+}
+
+#[test]
+fn a_native_server_answers_from_the_address_it_was_asked_at() {
+    for interface in [None, Some("lo".to_owned())] {
+        let addr = "0.0.0.0:0".parse().unwrap();
+        let mut server = match RawEncapsulation::new(Bind { addr, interface }) {
+            Ok(server) => server,
+            Err(e) => {
+                assert_eq!(e.kind(), ErrorKind::PermissionDenied, "{e}");
+                println!("SKIPPED raw sockets: {e}");
+                return;
+            }
+        };
+        let mut client = RawEncapsulation::new(bind("127.0.0.34:0")).unwrap();
+        let asked = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 35).into(), 0);
+        ask(&mut server, &mut client, asked, &dccp(1, 5));
+        assert_eq!(receive(&mut client, 1)[0].remote, asked);
+    }
 }
 
 #[test]
