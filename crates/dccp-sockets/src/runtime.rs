@@ -294,6 +294,19 @@ impl Streams {
         }
     }
 
+    /// Releases the sockets of removed paths.
+    fn close_unused(&mut self, core: &mut Core, now: Time, id: SessionId) {
+        let Some(status) = core.endpoint.status(now, id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.sockets.retain(|socket| {
+            let used = status.paths.iter().any(|path| path.route.socket == *socket);
+            if !used {
+                self.shared.release(core, *socket);
+            }
+            used
+        });
+    }
+
     /// Passes datagrams to the session once it has sent the previous ones. Returns whether any were passed.
     fn feed(&mut self, core: &mut Core, now: Time, id: SessionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
@@ -391,7 +404,10 @@ impl App for Streams {
                 self.tell(core, id, Event::PathUp(path));
             }
             SessionEvent::PathSuspect(path) => self.tell(core, id, Event::PathSuspect(path)),
-            SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
+            SessionEvent::PathDown(path, why) => {
+                self.close_unused(core, now, id);
+                self.tell(core, id, Event::PathDown(path, why));
+            }
             SessionEvent::Stream(event) => self.on_stream(core, now, id, event),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
             SessionEvent::PathMtu { .. } => self.refresh(core, id),

@@ -255,6 +255,21 @@ fn paths_come_and_go() {
     assert_eq!(end, RecvError::Closed(Reason::ClosedByPeer));
 }
 
+/// With fixed ports, the socket of a removed path would be in the way of the next path from its address.
+#[test]
+fn a_path_comes_back_after_it_was_removed() {
+    let local = |last: u8| IpAddr::from([127, 0, 0, last]);
+    let port = std::net::UdpSocket::bind((local(2), 0)).unwrap().local_addr().unwrap().port();
+    let options = Options::default().path(Path::from(local(2))).multipath(true).source_ports(port, 0);
+    let (_listener, here, _there) = pair(Options::default(), options);
+    for _ in 0..2 {
+        let second = here.add_path(Path::from(local(3))).unwrap();
+        until(|| here.try_event() == Some(Event::PathUp(second)));
+        here.remove_path(second);
+        until(|| matches!(here.try_event(), Some(Event::PathDown(path, _)) if path == second));
+    }
+}
+
 #[test]
 fn keys_let_in_whom_they_name_and_nobody_else() {
     let key = |n: u8| PrivateKey::from_random([n; 32]);
