@@ -15,8 +15,8 @@ pub struct Stats {
     pub sent_bytes: u64,
     /// How many of `sent` are waiting in the queue.
     pub queued: u64,
-    /// How many of `sent` were dropped because no path could carry their size any more, or because the
-    /// connection failed before sending them.
+    /// How many of `sent` were dropped because no path could carry their size any more, because the peer's
+    /// application no longer listens, or because the connection failed before sending them.
     pub dropped: u64,
     /// How many of `sent` were dropped because the queue was full
     /// ([`Options::send_policy`](crate::Options::send_policy)).

@@ -57,7 +57,7 @@ counters! {
     ConfirmUnexpected = "confirm_unexpected",
     /// Data without MP_SEQ.
     DataWithoutMpSeq = "data_without_mp_seq",
-    /// Datagrams in the send queue when the session ended.
+    /// Datagrams in the send queue when the session ended or the peer's application stopped listening.
     DroppedAtClose = "dropped_at_close",
     /// Datagrams dropped by a policy rule.
     DroppedByScheduler = "dropped_by_scheduler",

@@ -24,8 +24,8 @@ pub(crate) struct Stats {
     sent_bytes: u64,
     /// How many of `sent` are still waiting in the queue.
     queued: u64,
-    /// How many of `sent` were dropped because no path could carry their size any more, or because the
-    /// connection failed.
+    /// How many of `sent` were dropped because no path could carry their size any more, because the peer's
+    /// application no longer listens, or because the connection failed.
     dropped: u64,
     /// How many of `sent` were dropped because the queue was full (option `send_policy`).
     displaced: u64,

@@ -63,10 +63,15 @@ impl Session {
     }
 
     fn drop_queue(&mut self) {
-        self.repair.clear();
         if let Some(carried) = self.streams.take() {
             self.unread = Some(carried);
         }
+        self.drop_datagrams();
+    }
+
+    /// Drops the datagrams in the send queue.
+    pub(super) fn drop_datagrams(&mut self) {
+        self.repair.clear();
         let dropped = self.classes.clear();
         if dropped > 0 {
             *self.counters.entry(Counter::DroppedAtClose).or_insert(0) += dropped;

@@ -7,7 +7,7 @@ use super::subflow::Subflow;
 use crate::sched::{Pick, priorities};
 use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, Room, SessionState, Wake};
 use alloc::vec::Vec;
-use dccp_proto::{Connection, Gate, Sink};
+use dccp_proto::{Connection, Gate, Sink, Why};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
@@ -76,6 +76,12 @@ impl Session {
         self.rows.clear();
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
+        if self.rows.iter().any(|row| row.gate == Gate::Closed(Why::NotListening)) {
+            // RFC 4340 section 11.7.2: no more data will reach the peer's application. Do not make the local
+            // application wait for room in the queue.
+            self.drop_datagrams();
+            return self.tell_app_limited(now);
+        }
         self.avoid_doubtful_sizes(options);
         // Whether the packet is too big for all paths that are up or, if none is up, for all paths that may
         // come back. A packet that will fit once PARTOPEN ends does not count as too big.

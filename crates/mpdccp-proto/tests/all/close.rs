@@ -277,6 +277,25 @@ fn data_in_order_of_arrival_before_the_close_is_delivered() {
     assert!(net.server.sessions().is_empty());
 }
 
+/// RFC 4340 section 11.7.2: after a report with Drop Code 1, no more data reaches the peer's application. The
+/// local application must not wait for room in the queue for as long as the session lasts.
+#[test]
+fn data_for_an_application_that_does_not_listen_is_dropped() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    net.meddler = Some(Box::new(|from, _, bytes| {
+        if from == Server && is_type(bytes, PacketType::Ack) {
+            let options = [Packet::parse(bytes).unwrap().option_bytes, &[40, 3, 0x90]].concat();
+            *bytes = with_options(bytes, &options);
+        }
+        true
+    }));
+    net.stream(Client, id, 0, 1, Duration::from_secs(1));
+    net.stream(Client, id, 1, 10, Duration::from_millis(4));
+    let status = net.status(Client, id);
+    assert_eq!((status.queue.packets, counter(&status, "dropped_at_close")), (0, 10));
+    assert_eq!(net.numbers(Server), [0]);
+}
+
 #[test]
 fn before_it_is_open() {
     let mut net = Net::new(1, 2, config());

@@ -49,8 +49,8 @@ class Stats:
     queued: int
     """How many of `sent` are still waiting in the queue."""
     dropped: int
-    """How many of `sent` were dropped because no path could carry their size any more, or because the
-    connection failed."""
+    """How many of `sent` were dropped because no path could carry their size any more, because the peer's
+    application no longer listens, or because the connection failed."""
     displaced: int
     """How many of `sent` were dropped because the queue was full (option `send_policy`)."""
     expired: int
