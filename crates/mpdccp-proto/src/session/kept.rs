@@ -14,7 +14,7 @@ const MARGIN: Duration = Duration::from_millis(10);
 /// Longest interval between two reports of the repair time. The report is repeated because it may be lost.
 const TELL: Duration = Duration::from_secs(1);
 /// A path is distant if its round trip is `DISTANT` times that of the nearest path. The repair time
-/// disregards a distant path that has sent nothing for the time `USED`.
+/// disregards a distant path that has sent no datagrams for the time `USED`.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
@@ -75,7 +75,7 @@ impl Session {
         let nearest =
             live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
         let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);
-        let used = live().filter(|p| near(p) || p.has_sent(now, USED));
+        let used = live().filter(|p| near(p) || p.has_sent_datagrams(now, USED));
         let slowest = used.map(|p| p.answer).max().unwrap_or_default();
         let repair = &mut self.repair;
         repair.worth = (slowest * 3 + MARGIN).min(self.cfg.repair_max);

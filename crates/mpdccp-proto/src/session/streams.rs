@@ -113,7 +113,7 @@ impl Session {
             carried.follow_backlog(now);
             let entry = &mut self.classes.all[class];
             entry.stream_scheduler.on_sent(now, path, len);
-            self.paths[i].transmit(now, self.options.as_bytes(), &buffer[..len], sink);
+            self.paths[i].transmit_any(now, self.options.as_bytes(), &buffer[..len], sink);
             if !core::mem::replace(&mut any, true) {
                 if paths.len() > 1 {
                     first.clear();

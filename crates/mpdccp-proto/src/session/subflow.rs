@@ -50,6 +50,8 @@ pub(super) struct Subflow {
     pub(super) answer: Duration,
     /// Time at which data last arrived.
     pub(super) data_at: Time,
+    /// Time at which the connection last sent a data packet other than a stream packet.
+    pub(super) datagram_at: Option<Time>,
     pub(super) liveness: Liveness,
     pub(super) loss: LossRate,
     /// Limits the rate of the path's data packets.
@@ -105,7 +107,7 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 /// A path that was up is retried at constant intervals for this long.
 const MISSED: Duration = Duration::from_secs(120);
 /// A path that sent nothing for this long is idle.
-const IDLE: Duration = Duration::from_secs(1);
+pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// Assumed capacity of a path without measurements.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
 /// First and largest interval between attempts to connect.
@@ -128,6 +130,7 @@ impl Subflow {
             rto: RttEstimator::INITIAL_RTO,
             answer: RttEstimator::INITIAL_RTO,
             data_at: Time::ZERO,
+            datagram_at: None,
             liveness: Liveness::NEW,
             loss: LossRate::default(),
             cap: Cap::default(),
@@ -151,7 +154,7 @@ impl Subflow {
     pub(super) fn start(&mut self, now: Time, conn: Connection, stage: Stage) {
         self.since = now;
         (self.rto, self.answer) = (RttEstimator::INITIAL_RTO, RttEstimator::INITIAL_RTO);
-        self.data_at = Time::ZERO;
+        (self.data_at, self.datagram_at) = (Time::ZERO, None);
         self.cfg.route = conn.route();
         self.cfg.ports = conn.ports();
         self.conn = Some(conn);
@@ -214,10 +217,10 @@ impl Subflow {
         self.conn.as_ref().and_then(Connection::tx_rtt).and_then(RttEstimator::recent_min)
     }
 
-    /// Returns whether the path sent data within this time.
-    pub(super) fn has_sent(&self, now: Time, within: Duration) -> bool {
-        let last_sent = self.conn.as_ref().and_then(Connection::tx_load).and_then(|load| load.last_sent);
-        last_sent.is_some_and(|at| now.since(at) <= within)
+    /// Returns whether the path sent a datagram within this time. Stream packets do not count, because
+    /// datagrams may avoid a distant path that the streams use.
+    pub(super) fn has_sent_datagrams(&self, now: Time, within: Duration) -> bool {
+        self.datagram_at.is_some_and(|at| now.since(at) <= within)
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -240,8 +243,20 @@ impl Subflow {
         matches!(self.state, PathState::Up | PathState::Suspect)
     }
 
-    /// Sends one data packet. The gate must be open.
+    /// Sends one data packet other than a stream packet. The gate must be open.
     pub(super) fn transmit(
+        &mut self,
+        now: Time,
+        options: &[u8],
+        payload: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Option<Seq> {
+        self.datagram_at = Some(now);
+        self.transmit_any(now, options, payload, sink)
+    }
+
+    /// Sends one data packet. The gate must be open.
+    pub(super) fn transmit_any(
         &mut self,
         now: Time,
         options: &[u8],

@@ -3,7 +3,7 @@
 use super::Session;
 use super::class_queues::{ClassQueue, Source, Waiting};
 use super::repair::Copy;
-use super::subflow::Subflow;
+use super::subflow::{IDLE, Subflow};
 use crate::sched::{Pick, priorities};
 use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, Room, SessionState, Wake};
 use alloc::vec::Vec;
@@ -90,7 +90,7 @@ impl Session {
             usable.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
         };
         let most = most(PathState::Up).or_else(|| most(PathState::Suspect));
-        self.tune_queues();
+        self.tune_queues(now);
         for _ in 0..BUDGET {
             if let Some(at) = self.cap.shut(now) {
                 // The packets are held back by the session's rate limit, not by the paths.
@@ -232,11 +232,13 @@ impl Session {
         if self.offered_all { &self.rows } else { &self.offered }
     }
 
-    /// Adapts the permitted length of the queues to the paths in use.
-    fn tune_queues(&mut self) {
-        let used = || self.rows.iter().filter(|r| r.state.is_up() && !r.idle);
-        let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
-        let min_rtt = used().filter_map(|r| r.min_rtt).max().unwrap_or_default();
+    /// Adapts the permitted length of the queues to the paths that carry datagrams.
+    fn tune_queues(&mut self, now: Time) {
+        let used = || {
+            self.paths.iter().zip(&self.rows).filter(|(p, _)| p.is_up() && p.has_sent_datagrams(now, IDLE))
+        };
+        let rtt = used().filter_map(|(_, r)| r.srtt).max().unwrap_or_default();
+        let min_rtt = used().filter_map(|(_, r)| r.min_rtt).max().unwrap_or_default();
         for class in &mut self.classes.all {
             class.queue.tune(rtt, min_rtt, class.scheduler.standing_queue());
         }

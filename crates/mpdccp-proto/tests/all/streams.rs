@@ -455,3 +455,55 @@ fn bulk_uses_a_distant_path_and_short_exchanges_do_not() {
     assert!(more.len() > 6_000_000, "{}", more.len());
     assert!(slowest < ms(150), "{slowest:?}");
 }
+
+/// Returns the repair time that a packet reports to the peer, in milliseconds.
+fn repair_time(l: &Logged) -> Option<u16> {
+    l.mp().iter().find_map(|option| match option {
+        MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => Some(u16::from_be_bytes([*high, *low])),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_distant_path_that_only_streams_use_does_not_delay_datagrams() {
+    let only = |name| Rule {
+        criteria: policy::Criteria { dscp: vec![63], ..policy::Criteria::default() },
+        paths: vec![PathName::of(name)],
+        otherwise: Otherwise::Wait,
+        ..Rule::default()
+    };
+    let cfg = SessionConfig {
+        policy: Policy(vec![only("a"), only("b")]),
+        queue: QueueConfig::of_ip_packets(),
+        reorder: reorder::ReorderConfig::adaptive(ms(250)),
+        ..with_streams()
+    };
+    let mut net = Net::new(7, 2, cfg.clone());
+    net.wires[1].delay = ms(300);
+    let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
+    let id = net.client.connect(net.now, cfg, named(0));
+    net.client.add_path(net.now, id, named(1));
+    net.run(ms(3_000));
+    // Datagrams take path `a`, and the stream takes path `b`.
+    let (stream, data, info) =
+        (net.open_stream(id), pattern(8_000_000), PktInfo { flow: 9, class: 1, ..PktInfo::default() });
+    net.streams(Client, id, |s| s.classify(stream, 2, 0)).unwrap();
+    let before = net.log.len();
+    net.transfer(id, stream, &data, 3_000, |net, n| {
+        if n % 10 == 0 {
+            net.client.send(net.now, id, datagram(n as u32), info);
+        }
+    });
+    let [a, b] = full(&net, before);
+    assert!(a == 0 && b > 20, "full stream packets per path: {a} and {b}");
+    let told = net.log[before..].iter().filter(|l| l.from == Client).filter_map(repair_time).max();
+    assert!(told.is_some_and(|ms| ms < 300), "a hole lasts {told:?} ms");
+    // The flow does not react to congestion signals, so its packets wait as long as they are allowed to.
+    net.wires[0].rate = Some(Rate::from_mbps(10.0));
+    let mut oldest = Duration::ZERO;
+    net.transfer(id, stream, &data, 3_000, |net, n| {
+        (0..2).for_each(|k| net.client.send(net.now, id, datagram(2 * n as u32 + k), info));
+        oldest = oldest.max(net.status(Client, id).queue.oldest);
+    });
+    assert!((ms(90)..=ms(110)).contains(&oldest), "{oldest:?}");
+}
