@@ -28,6 +28,9 @@ pub struct Config {
     pub stream_window: u64,
     /// Maximum number of bytes on all streams together that have been written but not sent.
     pub send_memory: u64,
+    /// Maximum number of bytes on all streams together that have been sent but not acknowledged. A smaller
+    /// window of the peer also limits them.
+    pub in_flight_memory: u64,
     /// Maximum number of open streams that were opened by the peer, at least 128.
     pub max_streams: u64,
     /// Maximum number of the peer's streams that have been neither accepted nor reset.
@@ -40,6 +43,7 @@ impl Default for Config {
             receive_memory: 64 << 20,
             stream_window: 32 << 20,
             send_memory: 16 << 20,
+            in_flight_memory: 128 << 20,
             max_streams: 16_384,
             half_open: 1_024,
         }

@@ -72,7 +72,7 @@ impl Streams {
                     let none_left = self.credit().bytes == 0;
                     self.may_send = limit;
                     let credit = self.credit();
-                    self.peer_window = self.peer_window.max(credit.bytes);
+                    self.peer_window = self.peer_window.max(limit - self.sent);
                     // While credit is scarce, a stream that has used up its share must wait until the peer
                     // raises the stream's own limit, so do not wake it here.
                     if none_left || !credit.scarce {
@@ -95,7 +95,7 @@ impl Streams {
         Ok(())
     }
 
-    fn wake_starved(&mut self) {
+    pub(crate) fn wake_starved(&mut self) {
         for id in core::mem::take(&mut self.starved) {
             if let Some(stream) = self.streams.get_mut(&id) {
                 stream.starved = false;
@@ -215,11 +215,13 @@ impl Streams {
             match sent {
                 Sent::Data { id, offset, len, fin } => {
                     let Some(stream) = self.streams.get_mut(&id) else { continue };
-                    let before = stream.send.is_delivered();
+                    let (before, in_flight) = (stream.send.is_delivered(), stream.send.in_flight());
                     stream.send.on_acked(&mut self.pool, offset..offset + u64::from(len), fin);
+                    let landed = in_flight - stream.send.in_flight();
                     if !before && stream.send.is_delivered() {
                         self.notify(id, Pending::DELIVERED);
                     }
+                    self.land(landed);
                 }
                 Sent::Reset(id) => {
                     let Some(stream) = self.streams.get_mut(&id) else { continue };

@@ -205,9 +205,20 @@ impl Streams {
         }
     }
 
-    /// Returns how much the session's window allows a stream to send.
+    /// Returns how much the session's window and the limit of bytes in flight allow a stream to send.
     pub(crate) fn credit(&self) -> Credit {
-        Credit::new(self.may_send - self.sent, self.peer_window)
+        let room = self.config.in_flight_memory.saturating_sub(self.in_flight);
+        Credit::new(self.may_send - self.sent, self.peer_window).within(room)
+    }
+
+    /// Subtracts bytes that are no longer in flight. Wakes the streams that wait for credit once there is
+    /// room for many packets, because waking all of them for each packet would take too long.
+    pub(crate) fn land(&mut self, bytes: u64) {
+        let (before, few) = (self.in_flight, self.config.in_flight_memory / 16 * 15);
+        self.in_flight -= bytes;
+        if before > few && self.in_flight <= few {
+            self.wake_starved();
+        }
     }
 
     /// Returns the next stream of a class, and the data that it sends.
@@ -260,11 +271,13 @@ impl Streams {
                 self.stats.bytes_repaired += len;
             } else {
                 self.sent += len;
+                self.in_flight += len;
                 self.classes[class].unsent -= len;
             }
             self.paths[at].push_frame(Sent::Data { id, offset, len: len as u32, fin: piece.fin });
             // If the stream has no more data, its turn ends and it leaves the schedule.
-            if stream.send.next(Credit::new(self.may_send - self.sent, self.peer_window)).is_none() {
+            let credit = self.credit();
+            if self.streams.get(&id).is_some_and(|stream| stream.send.next(credit).is_none()) {
                 self.end_turn(id);
             }
             self.notify_writable(id);

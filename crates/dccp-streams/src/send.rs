@@ -20,7 +20,7 @@ pub(crate) struct Piece {
 /// cannot stall.
 const SCARCE: u64 = 16;
 
-/// The part of the session's window that a stream may use.
+/// How much a stream may send, in addition to the stream's own limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
     /// Maximum number of new bytes.
@@ -34,6 +34,11 @@ impl Credit {
 
     pub(crate) fn new(bytes: u64, window: u64) -> Credit {
         Credit { bytes, scarce: bytes < window / 2 }
+    }
+
+    /// Returns the same credit with a limit of `room` bytes.
+    pub(crate) fn within(self, room: u64) -> Credit {
+        Credit { bytes: self.bytes.min(room), ..self }
     }
 }
 
@@ -83,6 +88,11 @@ impl SendHalf {
             fin: Fin::Open,
             reset: None,
         }
+    }
+
+    /// Returns the number of bytes that have been sent, and are kept until they are acknowledged.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.sent - self.chunks.start()
     }
 
     /// Returns the number of bytes that have not been sent yet.

@@ -25,7 +25,7 @@ pub(crate) struct Stream {
     pub(crate) control: u8,
     /// Whether the stream is in the queue of streams with control frames.
     pub(crate) in_control: bool,
-    /// Whether the stream is waiting for room in the session's window.
+    /// Whether the stream is waiting for the session's window, or until fewer bytes are in flight.
     pub(crate) starved: bool,
     pub(crate) events: Pending,
     /// Whether the stream is in the queue of streams with events.

@@ -32,7 +32,7 @@ pub struct Streams {
     pub(crate) pool: Pool,
     /// Classes of streams. There is always at least one, in which new streams start.
     pub(crate) classes: Vec<Class>,
-    /// Streams waiting for room in the session's window.
+    /// Streams waiting for credit.
     pub(crate) starved: Vec<u64>,
     events: VecDeque<u64>,
     /// Number of streams opened by this end, and the maximum that the peer allows.
@@ -49,6 +49,8 @@ pub struct Streams {
     pub(crate) sent: u64,
     pub(crate) may_send: u64,
     pub(crate) peer_window: u64,
+    /// Number of bytes sent by this end and not acknowledged.
+    pub(crate) in_flight: u64,
     /// Number of bytes received, number of bytes read or discarded, and the limit that this end sets for the
     /// peer.
     pub(crate) received: u64,
@@ -91,6 +93,7 @@ impl Streams {
             sent: 0,
             may_send: INITIAL_SESSION_WINDOW,
             peer_window: INITIAL_SESSION_WINDOW,
+            in_flight: 0,
             received: 0,
             read: 0,
             peer_may_send: INITIAL_SESSION_WINDOW,
@@ -340,9 +343,10 @@ impl Streams {
             self.half_open -= 1;
         }
         stream.events.remove(Pending::WRITABLE | Pending::DELIVERED);
-        let class = &mut self.classes[stream.class];
+        let (class, in_flight) = (&mut self.classes[stream.class], stream.send.in_flight());
         class.unsent -= stream.send.reset(&mut self.pool, reason);
         class.turns.remove(id, &mut stream.place);
+        self.land(in_flight);
         self.send_control(id, control::RESET);
     }
 
@@ -482,7 +486,7 @@ impl Streams {
         let stream = self.streams.get(&id.0)?;
         Some(StreamStats {
             unsent: stream.send.unsent(),
-            in_flight: stream.send.sent - stream.send.chunks.start(),
+            in_flight: stream.send.in_flight(),
             unread: stream.recv.highest - stream.recv.read(),
             window: stream.recv.window.limit().saturating_sub(stream.recv.read()),
         })

@@ -129,6 +129,42 @@ fn a_stream_waits_for_the_session_and_goes_on() {
     assert!(jain(&read) > 0.9, "{read:?}");
 }
 
+/// A peer may announce any window and acknowledge nothing. The path here could carry 600 kB per round trip.
+#[test]
+fn bytes_in_flight_are_limited_whatever_the_windows() {
+    let most = 50_000;
+    let config = Config { in_flight_memory: most, ..Config::default() };
+    let mut net = Net::new(vec![Link::new(ms(50), 50)], [config; 2]);
+    let ids = [net.stream(1), net.stream(1)];
+    let in_flight =
+        |net: &Net| -> u64 { ids.iter().map(|id| net.ends[0].stream_stats(*id).unwrap().in_flight).sum() };
+    let (mut read, mut largest) = ([0; 2], 0);
+    for _ in 0..400 {
+        for (read, more) in read.iter_mut().zip(net.bulk(&ids, ms(5))) {
+            *read += more;
+        }
+        largest = largest.max(in_flight(&net));
+    }
+    assert!((most / 2..=most).contains(&largest), "{largest}");
+    assert!(read.iter().sum::<u64>() > 10 * most && jain(&read) > 0.9, "{read:?}");
+    // A stream that uses up the limit and is reset makes room for the other.
+    for _ in 0..4 {
+        net.run(Duration::from_secs(2));
+        ids.iter().for_each(|id| drop(net.read(1, *id)));
+    }
+    assert_eq!(in_flight(&net), 0);
+    net.links[0].alive = false;
+    net.ends[0].write(ids[0], &[7; 60_000]).unwrap();
+    net.run(ms(100));
+    net.ends[0].write(ids[1], &[8; 20_000]).unwrap();
+    net.run(ms(100));
+    assert_eq!(in_flight(&net), most);
+    net.links[0].alive = true;
+    net.ends[0].reset(ids[0], Reason::Cancelled).unwrap();
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.read(1, ids[1]), [8; 20_000]);
+}
+
 #[test]
 fn streams_of_a_peer_are_limited_and_limits_move_on() {
     let mut net = one_path();
