@@ -2,6 +2,7 @@
 //! so that the delay of a slower path does not look like loss.
 
 use crate::arrivals::MAX_ACK_DELAY;
+use crate::ranges::RangeSet;
 use crate::wire::Ack;
 use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
@@ -68,6 +69,9 @@ pub(crate) struct Path {
     /// Number of the oldest packet kept.
     base: u64,
     packets: VecDeque<Packet>,
+    /// Numbers of the packets kept that have been acknowledged. An acknowledgement names most of them again,
+    /// and these are skipped.
+    acked: RangeSet,
     frames: VecDeque<Sent>,
     /// Number of frames removed from the front so far.
     frames_base: u64,
@@ -97,6 +101,7 @@ impl Path {
             name,
             base: 0,
             packets: VecDeque::new(),
+            acked: RangeSet::default(),
             frames: VecDeque::new(),
             frames_base: 0,
             oldest: 0,
@@ -172,8 +177,14 @@ impl Path {
             if range.end <= base {
                 break;
             }
-            for number in range.start.max(base)..range.end {
-                progress |= self.on_acked(now, number, ack, fates);
+            let mut from = range.start.max(base);
+            while from < range.end {
+                let known = self.acked.first_within(from..range.end).unwrap_or(range.end..range.end);
+                for number in from..known.start {
+                    progress |= self.on_acked(now, number, ack, fates);
+                }
+                self.acked.insert(from..known.start);
+                from = known.end;
             }
         }
         if progress {
@@ -266,6 +277,7 @@ impl Path {
             self.base += 1;
             self.packets.pop_front();
         }
+        self.acked.remove(0..self.base);
     }
 
     fn probe_at(&self) -> Option<Time> {

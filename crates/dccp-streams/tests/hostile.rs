@@ -62,6 +62,31 @@ fn varint(n: u32) -> [u8; 4] {
     (n | 0x8000_0000).to_be_bytes()
 }
 
+/// A peer acknowledges nearly all packets again and again, but never the oldest one, so that the sender keeps
+/// them all. If the sender examined each of them every time, this test would take many minutes.
+#[test]
+fn repeated_acknowledgements_cost_little() {
+    let now = Time::from_millis(1);
+    let mut client = Streams::new(Role::Client, Config::default());
+    let id = client.open(b"", 0).unwrap();
+    let (window, stream) = (varint(1 << 29), varint(id.0 as u32));
+    client.handle_packet(now, &[&[0x20, 0x04][..], &window, &[0x03], &stream, &window].concat());
+    let (mut out, mut sent) = ([0; 60], 0);
+    while sent < 60_000 {
+        client.write(id, &[7; 10_000]).unwrap();
+        while client.poll_transmit(now, 0, 0, None, 0, &mut out).is_some() {
+            sent += 1;
+        }
+    }
+    // The range from packet 1 to packet 59,999 of path 0, with a delay of 0.
+    let ack = [&[0, 0][..], &varint(59_999), &[0, 0], &varint(59_998)].concat();
+    let packet = [&[0x20][..], &ack.repeat(100)].concat();
+    let later = now + Duration::from_secs(1);
+    (0..5_000).for_each(|_| client.handle_packet(later, &packet));
+    let stats = client.stats();
+    assert_eq!((stats.packets_lost, stats.violations, stats.malformed), (1, 0, 0));
+}
+
 #[test]
 fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     let now = Time::from_millis(1);
