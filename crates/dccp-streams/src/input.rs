@@ -41,6 +41,7 @@ impl Streams {
         if let (Ok(()), Some((path, number))) = (taken, header.number) {
             self.arrivals_of(now, path).on_packet(now, number, header.ack_now);
         }
+        self.paths.retain_mut(|path| !path.is_over(now));
         self.settle();
     }
 
@@ -60,7 +61,7 @@ impl Streams {
         match frame {
             Frame::Ack(ack) => {
                 let Some(path) = self.paths.iter_mut().find(|p| p.name == ack.path) else {
-                    // The acknowledged packet was sent on a path that has since gone down.
+                    // The acknowledged packet was sent on a path that went down some time ago.
                     return if ack.path < self.next_path { Ok(()) } else { Err(Refused::Violation) };
                 };
                 if !path.on_ack(now, &ack, &mut self.fates) {
@@ -191,11 +192,18 @@ impl Streams {
         }
     }
 
-    /// Handles a path that has gone down. Data sent over it is retransmitted over other paths.
+    /// Handles a path that has gone down. Data sent over it is retransmitted over other paths, unless an
+    /// acknowledgement arrives first.
     pub fn on_path_down(&mut self, path: u32) {
-        if let Some(at) = self.paths.iter().position(|p| p.id == path) {
-            self.paths.swap_remove(at).give_up(&mut self.fates);
+        if let Some(down) = self.paths.iter_mut().find(|p| p.id == Some(path)) {
+            down.retire(&mut self.fates);
             self.settle();
+        }
+        // The peer acknowledges packets of only so many paths.
+        if self.paths.len() > MAX_ARRIVALS
+            && let Some(oldest) = self.paths.iter().position(|p| p.id.is_none())
+        {
+            self.paths.remove(oldest);
         }
     }
 
@@ -206,6 +214,7 @@ impl Streams {
                 path.on_timeout(now, &mut self.fates);
             }
         }
+        self.paths.retain_mut(|path| !path.is_over(now));
         self.settle();
     }
 

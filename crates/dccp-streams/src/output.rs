@@ -121,7 +121,7 @@ impl Streams {
     }
 
     fn path_at(&mut self, now: Time, path: u32, rtt: Option<Duration>) -> usize {
-        self.paths.iter().position(|p| p.id == path).unwrap_or_else(|| {
+        self.paths.iter().position(|p| p.id == Some(path)).unwrap_or_else(|| {
             self.paths.push(Path::new(path, self.next_path, now, rtt));
             self.next_path += 1;
             self.paths.len() - 1

@@ -62,8 +62,8 @@ pub(crate) struct Fates {
 
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// The owner's identifier of the path.
-    pub(crate) id: u32,
+    /// The owner's identifier of the path, or `None` if the path has gone down.
+    pub(crate) id: Option<u32>,
     /// The path's identifier on the wire, which is never reused for another path.
     pub(crate) name: u64,
     /// Number of the oldest packet kept.
@@ -97,7 +97,7 @@ impl Path {
             estimator.update(now, rtt);
         }
         Path {
-            id,
+            id: Some(id),
             name,
             base: 0,
             packets: VecDeque::new(),
@@ -262,7 +262,10 @@ impl Path {
     /// Removes acknowledged packets at once, but lost packets only after a while, because their data need not
     /// be retransmitted if it still arrives.
     fn forget(&mut self, now: Time) {
-        let keep = self.rtt.srtt().unwrap_or_default() * 4;
+        let mut keep = self.rtt.srtt().unwrap_or_default() * 4;
+        if self.id.is_none() {
+            keep = keep.max(RttEstimator::INITIAL_RTO);
+        }
         while let Some(front) = self.packets.front() {
             let decided = match front.state {
                 State::InFlight => false,
@@ -318,8 +321,23 @@ impl Path {
         self.forget(now);
     }
 
+    /// Records that the path has gone down, so that all its packets in flight count as lost. They are kept
+    /// for a while, because they may have arrived before, or arrive after all if the path was only slow.
+    pub(crate) fn retire(&mut self, fates: &mut Fates) {
+        self.id = None;
+        self.give_up(fates);
+    }
+
+    /// Returns whether the path has gone down and none of its packets is kept any more.
+    pub(crate) fn is_over(&mut self, now: Time) -> bool {
+        if self.id.is_none() {
+            self.forget(now);
+        }
+        self.id.is_none() && self.packets.is_empty()
+    }
+
     /// Declares all packets in flight lost.
-    pub(crate) fn give_up(&mut self, fates: &mut Fates) {
+    fn give_up(&mut self, fates: &mut Fates) {
         for number in self.base..self.next_number() {
             if self.packet(number).is_some_and(|p| p.state == State::InFlight) {
                 self.lose(number, State::GivenUp, fates);

@@ -75,6 +75,23 @@ fn a_dead_path_costs_a_round_trip_if_told() {
     assert!(gap <= ms(60), "{gap:?}");
 }
 
+/// The owner reports a path as down because it has stalled, but the packets in flight arrive.
+#[test]
+fn data_that_arrives_over_a_path_that_is_down_is_not_sent_again() {
+    let mut net = Net::plain(vec![Link::new(ms(50), 50), Link::new(ms(20), 2)]);
+    let id = net.stream(0);
+    net.bulk(&[id], Duration::from_secs(2));
+    let before = net.ends[0].stats();
+    net.links[0].offered = false;
+    net.ends[0].on_path_down(0);
+    net.bulk(&[id], Duration::from_secs(3));
+    let after = net.ends[0].stats();
+    let lost = after.packets_lost - before.packets_lost;
+    let repaired = after.bytes_repaired - before.bytes_repaired;
+    // The other path carries 750 kB in three seconds.
+    assert!(lost > 200 && repaired < 100_000, "{lost} packets lost, {repaired} bytes repaired");
+}
+
 #[test]
 fn a_path_that_dies_in_silence_is_noticed() {
     // The owner does not report the path as down, but merely stops offering it, as if congestion control
