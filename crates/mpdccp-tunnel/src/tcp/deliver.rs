@@ -1,7 +1,7 @@
 //! Copies data from streams to the hosts' sockets, limited by the peer's `receive_rate`. Data over the rate
 //! stays in the streams and fills their windows, so the peer stops sending.
 
-use super::flows::{Flows, WINDOW};
+use super::flows::Flows;
 use super::routes::Routes;
 use super::transfer::{CHUNK, read};
 use crate::Cx;
@@ -14,13 +14,14 @@ impl Flows {
     /// Copies data from the stream to the host's socket until the window is full or the rate limit is
     /// reached.
     pub(super) fn fill_socket(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, flow: Flow) {
+        let window = self.window();
         let carried = self.carried.get_mut(&flow).filter(|carried| carried.open && !carried.held_back);
         let Some(carried) = carried else { return };
         let (number, stream) = (carried.peer, carried.stream);
         let peer = &mut routes.peers[number];
         let rate = peer.cfg.receive_rate.map(|rate| rate.0);
-        while carried.unwritten < WINDOW {
-            let most = peer.policer.room(cx.now, rate).min(CHUNK);
+        while carried.unwritten < window {
+            let most = peer.policer.room(cx.now, rate).min(CHUNK).min(window as usize);
             if most == 0 {
                 carried.held_back = true;
                 self.held_back.entry(number).or_default().push_back(flow);

@@ -18,7 +18,11 @@ use mpdccp_units::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Maximum number of bytes that may wait between a flow's stream and its socket, in each direction.
-pub(super) const WINDOW: u64 = 256 << 10;
+const WINDOW: u64 = 256 << 10;
+/// All flows share this many bytes per direction, but each may have at least [`LEAST`]. Otherwise, thousands
+/// of flows could take gigabytes while the paths are slow or down.
+const SHARED: u64 = 64 << 20;
+const LEAST: u64 = 4 << 10;
 
 /// What the caller must do with a packet from the interface.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub(super) struct Carried {
     /// `taken` bytes of the first block.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
+    /// Number of bytes that the socket may read or has read, but that the stream has not accepted yet.
+    credit: u64,
     /// Whether the host has finished sending.
     finished: bool,
     /// Number of bytes passed to the socket but not yet accepted by the kernel.
@@ -184,6 +190,7 @@ impl Flows {
             held_back: false,
             waiting: VecDeque::new(),
             taken: 0,
+            credit: 0,
             finished: false,
             unwritten: 0,
             over: false,
@@ -392,8 +399,24 @@ impl Flows {
                 return self.reset_stream(cx, flow, Reason::Reset);
             }
         }
-        cx.out.push(Action::Tcp(Command::Credit(flow, WINDOW)));
+        self.grant(cx, flow);
         self.fill_socket(cx, routes, flow);
+    }
+
+    /// Returns the maximum number of bytes that may now wait between a stream and its socket.
+    pub(super) fn window(&self) -> u64 {
+        (SHARED / self.carried.len().max(1) as u64).clamp(LEAST, WINDOW)
+    }
+
+    /// Allows the socket to read as many more bytes as the window permits.
+    fn grant(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+        let window = self.window();
+        let Some(carried) = self.carried.get_mut(&flow) else { return };
+        let more = window.saturating_sub(carried.credit);
+        if more > 0 {
+            carried.credit += more;
+            cx.out.push(Action::Tcp(Command::Credit(flow, more)));
+        }
     }
 
     fn on_failed(&mut self, cx: &mut Cx<'_>, flow: Flow, refused: bool) {
@@ -409,19 +432,18 @@ impl Flows {
         });
     }
 
-    /// Copies as much of the host's data to the stream as the stream accepts. The host may then send that
-    /// many more bytes.
+    /// Copies as much of the host's data to the stream as the stream accepts. The host may then send more.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
-        let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
+        let Carried { session, stream, waiting, taken, credit, finished, over, .. } = carried;
         let (stream, before) = (*stream, cx.now);
         let done = cx.endpoint.streams(before, *session, |s| write(s, stream, waiting, taken, *finished));
         let (written, ended) = done.unwrap_or_default();
-        if written > 0 && !*finished {
-            cx.out.push(Action::Tcp(Command::Credit(flow, written)));
-        }
+        *credit = credit.saturating_sub(written);
         if ended && *over {
             self.remove(flow);
+        } else if written > 0 && !*finished {
+            self.grant(cx, flow);
         }
     }
 

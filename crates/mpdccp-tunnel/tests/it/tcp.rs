@@ -124,6 +124,29 @@ fn no_more_is_handed_to_a_socket_than_it_takes() {
 }
 
 #[test]
+fn many_connections_share_the_memory_between_streams_and_sockets() {
+    let mut world = world(STREAMS, STREAMS);
+    let flows: Vec<_> = (0..400).map(|n| world.open(1_000 + n)).collect();
+    let [near, _] = flows[0];
+    world.says(0, Event::Data(near, b"ask".to_vec()));
+    assert!(world.told(0).is_empty(), "the first connection may still read more than its present share");
+    let [near, far] = flows[399];
+    world.says(0, Event::Data(near, b"ask".to_vec()));
+    assert_eq!(world.told(0), [Told::Credit(near, 3)]);
+    for _ in 0..8 {
+        world.says(0, Event::Data(near, vec![7; 64 << 10]));
+        world.run(Duration::from_secs(1));
+    }
+    let data = |told: &Told| match told {
+        Told::Data(flow, data) if *flow == far => data.len(),
+        _ => 0,
+    };
+    // The share is 167,772 bytes, and a socket gets up to 64 KiB at once.
+    let bytes: usize = world.told(SERVER).iter().map(data).sum();
+    assert!((160_000..235_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
 fn a_reset_passes_in_both_directions() {
     let mut world = world(STREAMS, STREAMS);
     let [near, far] = world.open(1_000);
