@@ -9,4 +9,6 @@ pub(crate) struct Class {
     pub(crate) control: VecDeque<u64>,
     /// Number of bytes written but not sent yet.
     pub(crate) unsent: u64,
+    /// The part of these bytes that may be sent, as far as the peer's windows are concerned.
+    pub(crate) ready: u64,
 }

@@ -37,9 +37,10 @@ impl Streams {
         self.classes.iter().map(|class| class.unsent).sum()
     }
 
-    /// Returns the number of bytes in one class waiting for their first transmission.
+    /// Returns the number of bytes in one class waiting for their first transmission, without those that wait
+    /// until the peer has read earlier bytes.
     pub fn backlog_of(&self, class: u8) -> u64 {
-        self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
+        self.classes.get(usize::from(class)).map_or(0, |class| class.ready)
     }
 
     /// Writes the next packet of a class into `out` and returns its length. The caller must now send the
@@ -242,7 +243,17 @@ impl Streams {
         } else if stream.send.wants_credit() && !stream.starved {
             stream.starved = true;
             self.starved.push(id);
+            self.count_ready(id);
         }
+    }
+
+    /// Updates a stream's part of the backlog of its class.
+    pub(crate) fn count_ready(&mut self, id: u64) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let ready = if stream.starved { 0 } else { stream.send.ready() };
+        let before = core::mem::replace(&mut stream.ready, ready);
+        let class = &mut self.classes[stream.class];
+        class.ready = class.ready - before + ready;
     }
 
     fn write_data(&mut self, at: usize, class: usize, dscp: u8, head_start: u64, writer: &mut Writer<'_>) {
@@ -275,6 +286,7 @@ impl Streams {
                 self.classes[class].unsent -= len;
             }
             self.paths[at].push_frame(Sent::Data { id, offset, len: len as u32, fin: piece.fin });
+            self.count_ready(id);
             // If the stream has no more data, its turn ends and it leaves the schedule.
             let credit = self.credit();
             if self.streams.get(&id).is_some_and(|stream| stream.send.next(credit).is_none()) {
@@ -289,6 +301,7 @@ impl Streams {
 
     /// Schedules a stream if it has data to send.
     pub(crate) fn schedule(&mut self, id: u64) {
+        self.count_ready(id);
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.send.next(Credit::UNLIMITED).is_some() {
             self.classes[stream.class].turns.add(id, &mut stream.place);

@@ -100,6 +100,14 @@ impl SendHalf {
         self.written - self.sent
     }
 
+    /// Returns the number of bytes that have not been sent yet, and that the stream's limit allows.
+    pub(crate) fn ready(&self) -> u64 {
+        match self.reset {
+            Some(_) => 0,
+            None => self.written.min(self.limit).saturating_sub(self.sent),
+        }
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.fin == Fin::Open && self.reset.is_none()
     }

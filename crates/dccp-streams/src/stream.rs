@@ -27,6 +27,8 @@ pub(crate) struct Stream {
     pub(crate) in_control: bool,
     /// Whether the stream is waiting for the session's window, or until fewer bytes are in flight.
     pub(crate) starved: bool,
+    /// Number of the stream's bytes in [`Class::ready`](crate::class::Class).
+    pub(crate) ready: u64,
     pub(crate) events: Pending,
     /// Whether the stream is in the queue of streams with events.
     pub(crate) in_events: bool,
@@ -48,6 +50,7 @@ impl Stream {
             control: 0,
             in_control: false,
             starved: false,
+            ready: 0,
             events: Pending::default(),
             in_events: false,
             wants_read: true,

@@ -147,6 +147,7 @@ impl Streams {
         let class = &mut self.classes[stream.class];
         class.unsent += 2 + header.len() as u64;
         class.turns.add(id, &mut stream.place);
+        self.count_ready(id);
     }
 
     /// Accepts a stream opened by the peer, with an answer. To refuse the stream, [`reset`](Self::reset) it.
@@ -346,6 +347,7 @@ impl Streams {
         let (class, in_flight) = (&mut self.classes[stream.class], stream.send.in_flight());
         class.unsent -= stream.send.reset(&mut self.pool, reason);
         class.turns.remove(id, &mut stream.place);
+        self.count_ready(id);
         self.land(in_flight);
         self.send_control(id, control::RESET);
     }
@@ -376,6 +378,8 @@ impl Streams {
             let unsent = stream.send.unsent();
             self.classes[from].unsent -= unsent;
             self.classes[to].unsent += unsent;
+            self.classes[from].ready -= stream.ready;
+            self.classes[to].ready += stream.ready;
             if self.classes[from].turns.remove(id.0, &mut stream.place) {
                 self.classes[to].turns.add(id.0, &mut stream.place);
             }

@@ -76,6 +76,22 @@ fn each_class_waits_by_itself() {
 }
 
 #[test]
+fn bytes_that_the_peer_does_not_admit_are_no_backlog() {
+    let mut pair = Pair::new();
+    let id = pair.stream(0, 0, 60_000);
+    while pair.packet(0, 0).is_some() {}
+    assert_eq!(pair.ends[0].write(id, &[1; 20_000]), Ok(20_000));
+    let backlog = |pair: &Pair| (pair.ends[0].backlog(), pair.ends[0].backlog_of(0));
+    // The stream's window is 65,536 bytes, of which the header has taken two.
+    assert_eq!(backlog(&pair), (20_000, 5_534));
+    while pair.packet(0, 0).is_some() {}
+    assert_eq!(backlog(&pair), (14_466, 0));
+    pair.ends[0].classify(id, 1, 0).unwrap();
+    pair.ends[0].reset(id, dccp_streams::Reason::Reset).unwrap();
+    assert_eq!((backlog(&pair), pair.ends[0].backlog_of(1)), ((0, 0), 0));
+}
+
+#[test]
 fn a_packet_has_one_dscp() {
     let mut pair = Pair::new();
     let ids =

@@ -10,7 +10,8 @@ use mpdccp_units::{Duration, Time};
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) streams: Streams,
-    /// For each class, the time since which bytes have been waiting for their first transmission.
+    /// For each class, the time since which bytes that the peer admits have been waiting for their first
+    /// transmission.
     standing: [Option<Time>; CLASSES],
 }
 

@@ -507,3 +507,35 @@ fn a_distant_path_that_only_streams_use_does_not_delay_datagrams() {
     });
     assert!((ms(90)..=ms(110)).contains(&oldest), "{oldest:?}");
 }
+
+/// Nobody reads one of the streams, so its data waits as long as the connection lasts. The first path carries
+/// the other stream easily, but its rate limit spaces the packets of each burst.
+#[test]
+fn data_that_the_peer_does_not_admit_is_no_reason_to_take_a_secondary_path() {
+    let mut net = Net::new(1, 2, with_streams());
+    net.wires[1].delay = ms(40);
+    let id = net.client.connect(net.now, with_streams(), path(0));
+    net.client.add_path(net.now, id, PathConfig { prio: 2, ..path(1) });
+    net.run(ms(1_000));
+    net.client.cap_path(net.now, id, PathId(0), Some(Rate::from_mbps(10.0)));
+    let (unread, busy, data) = (net.open_stream(id), net.open_stream(id), pattern(64 << 10));
+    for _ in 0..50 {
+        let _ = net.streams(Client, id, |s| s.write(unread, &data));
+        net.run(ms(10));
+    }
+    let exchange = |net: &mut Net| {
+        let (from, mut got) = (net.log.len(), Vec::new());
+        for n in 0..2_000 {
+            if n % 10 == 0 {
+                let _ = net.streams(Client, id, |s| s.write(busy, &data[..5_000]));
+            }
+            net.run(ms(1));
+            net.read_stream(Server, busy, &mut got);
+        }
+        full(net, from)
+    };
+    // At first, the second path may help, because the window of the first path is small.
+    exchange(&mut net);
+    let [a, b] = exchange(&mut net);
+    assert!(a > 500 && b < a / 10, "full packets per path: {a} and {b}");
+}
