@@ -42,7 +42,21 @@ impl Streams {
             self.arrivals_of(now, path).on_packet(now, number, header.ack_now);
         }
         self.paths.retain_mut(|path| !path.is_over(now));
+        self.rescue(now);
         self.settle();
+    }
+
+    /// If no stream has anything to send, retransmits the packets that are stuck on a path that has become
+    /// slow, provided there is a much faster path. The receiver may be waiting only for these packets.
+    fn rescue(&mut self, now: Time) {
+        if self.classes.iter().any(|class| !class.turns.is_empty()) {
+            return;
+        }
+        for at in 0..self.paths.len() {
+            if self.paths.iter().any(|other| self.paths[at].is_slow_beside(other)) {
+                self.paths[at].give_up_stuck(now, &mut self.fates);
+            }
+        }
     }
 
     fn arrivals_of(&mut self, now: Time, path: u64) -> &mut Arrivals {

@@ -336,6 +336,24 @@ impl Path {
         self.id.is_none() && self.packets.is_empty()
     }
 
+    /// Returns whether a round trip takes at least twice as long as on `other`, which answers.
+    pub(crate) fn is_slow_beside(&self, other: &Path) -> bool {
+        let rtts = self.rtt.srtt().zip(other.rtt.srtt());
+        other.id.is_some() && other.backoff == 0 && rtts.is_some_and(|(own, others)| others * 2 <= own)
+    }
+
+    /// Declares packets lost that have been in flight much longer than usual. The probe timer does not expire
+    /// for them if the path has become slow but still delivers the packets ahead of them.
+    pub(crate) fn give_up_stuck(&mut self, now: Time, fates: &mut Fates) {
+        let Some(usual) = self.rtt.recent_min() else { return };
+        let wait = RttEstimator::INITIAL_RTO + usual * 2;
+        self.advance();
+        while self.packet(self.oldest).is_some_and(|oldest| oldest.at + wait <= now) {
+            self.lose(self.oldest, State::GivenUp, fates);
+            self.advance();
+        }
+    }
+
     /// Declares all packets in flight lost.
     fn give_up(&mut self, fates: &mut Fates) {
         for number in self.base..self.next_number() {

@@ -92,6 +92,32 @@ fn data_that_arrives_over_a_path_that_is_down_is_not_sent_again() {
     assert!(lost > 200 && repaired < 100_000, "{lost} packets lost, {repaired} bytes repaired");
 }
 
+/// A path becomes slow while many packets are in flight on it: they arrive 30 ms apart, the last one after
+/// five seconds.
+#[test]
+fn data_that_is_stuck_on_a_path_that_became_slow_leaves_over_another() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 50), Link::new(ms(20), 50)]);
+    let id = net.stream(0);
+    net.bulk(&[id], Duration::from_secs(2));
+    for _ in 0..3 {
+        net.run(Duration::from_secs(1));
+        net.read(1, id);
+    }
+    net.links[0].offered = false;
+    net.links[1].serial = Duration::ZERO;
+    for _ in 0..4 {
+        assert_eq!(net.ends[0].write(id, &[5; 60_000]), Ok(60_000));
+        while net.ends[0].has_packet(net.now, 0) {
+            net.send();
+            net.links[1].delay += ms(30);
+        }
+    }
+    assert!(net.links[1].delay > ms(5_000));
+    (net.links[0].offered, net.links[1].offered) = (true, false);
+    net.run(ms(1_500));
+    assert_eq!(net.read(1, id).len(), 240_000);
+}
+
 #[test]
 fn a_path_that_dies_in_silence_is_noticed() {
     // The owner does not report the path as down, but merely stops offering it, as if congestion control
