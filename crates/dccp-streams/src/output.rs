@@ -49,9 +49,9 @@ impl Streams {
     /// measured one themselves.
     ///
     /// `head_start` is 0 for a path with the smallest delay. On a path with a larger delay, only streams
-    /// whose current burst has at least `head_start` bytes may send, so that short exchanges do not wait for
-    /// that path. A burst ends when the peer has acknowledged everything that was written; the next data
-    /// begins a new burst.
+    /// whose current burst has at least `head_start` bytes may send, and the packet carries no
+    /// acknowledgements and no control frames, so that short exchanges do not wait for that path. A burst
+    /// ends when the peer has acknowledged everything that was written; the next data begins a new burst.
     pub fn poll_transmit(
         &mut self,
         now: Time,
@@ -73,10 +73,16 @@ impl Streams {
         let dscp = head.and_then(|(id, _)| self.streams.get(&id)).map_or(0, |stream| stream.dscp);
         writer.dscp(dscp);
         let empty = writer.len();
-        self.write_acks(now, &mut writer);
+        // Short exchanges also wait for acknowledgements and control frames, so these take no distant path.
+        let near = head_start == 0;
+        if near {
+            self.write_acks(now, &mut writer);
+        }
         let acks = writer.len();
         if may_have_data {
-            self.write_control(at, class, &mut writer);
+            if near {
+                self.write_control(at, class, &mut writer);
+            }
             self.write_data(at, class, dscp, head_start, &mut writer);
         }
         if writer.len() == empty {

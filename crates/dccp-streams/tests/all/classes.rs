@@ -156,6 +156,29 @@ fn only_streams_with_long_bursts_take_a_distant_path() {
 }
 
 #[test]
+fn acknowledgements_do_not_take_a_distant_path() {
+    let mut pair = Pair::new();
+    let bulk = pair.stream(0, 0, 60_000);
+    let near: Vec<_> = (0..20).map(|_| pair.packet(0, 0).unwrap()).collect();
+    pair.read(bulk, &near);
+    pair.ends[1].accept(bulk, b"").unwrap();
+    let mut out = [0; MTU];
+    let len = pair.ends[1].poll_transmit(pair.now, 0, 0, None, 0, &mut out).unwrap();
+    pair.ends[0].handle_packet(pair.now, &out[..len]);
+    pair.now += Duration::from_millis(30);
+    assert!(pair.distant(0, 1, 10_000).is_some() && pair.ends[0].owes_ack());
+    assert!(pair.packet(0, 0).is_some() && !pair.ends[0].owes_ack());
+    // There is only an acknowledgement to send.
+    while pair.packet(0, 0).is_some() {}
+    pair.ends[1].write(bulk, b"more").unwrap();
+    let len = pair.ends[1].poll_transmit(pair.now, 0, 0, None, 0, &mut out).unwrap();
+    pair.ends[0].handle_packet(pair.now, &out[..len]);
+    pair.now += Duration::from_millis(30);
+    assert!(pair.distant(0, 1, 10_000).is_none());
+    assert!(pair.packet(0, 0).is_some() && !pair.ends[0].owes_ack());
+}
+
+#[test]
 fn a_distant_path_looks_at_few_of_many_waiting_streams() {
     let mut pair = Pair::new();
     pair.stream(0, 0, 60_000);
