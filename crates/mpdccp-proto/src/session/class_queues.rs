@@ -1,5 +1,5 @@
-//! The queues of a session: one per policy rule, and one for packets without a rule. They take turns, so that
-//! packets waiting for one path do not delay packets that may take another.
+//! The queues of a session: one per policy rule, and one for packets without a rule, so that packets waiting
+//! for one path do not delay packets that may take another. The queues share the paths by bytes.
 
 use super::fec::Block;
 use crate::policy::{MAX_RULES, Policy, Rule, RuleStats};
@@ -32,8 +32,10 @@ pub(super) struct ClassQueue {
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// Number of the source whose turn it is. Sources are numbered with the queues of all classes first, then
-    /// their streams.
+    /// For each source, the number of bytes that it has sent. The source with the smallest number goes next.
+    /// Sources are numbered with the queues of all classes first, then their streams.
+    pub(super) sent: Vec<u64>,
+    /// The source that goes next among those with equal numbers.
     pub(super) turn: usize,
 }
 
@@ -89,8 +91,18 @@ impl ClassQueues {
             stats: RuleStats::default(),
         };
         let kinds = policy.0.iter().map(|rule| rule.scheduler.unwrap_or(cfg.scheduler));
-        let all = core::iter::once(cfg.scheduler).chain(kinds).map(class).collect();
-        ClassQueues { all, policy, turn: 0 }
+        let all: Vec<_> = core::iter::once(cfg.scheduler).chain(kinds).map(class).collect();
+        let sent = alloc::vec![0; 2 * all.len()];
+        ClassQueues { all, policy, sent, turn: 0 }
+    }
+
+    /// Records that a source sent bytes. Sources that have sent less had nothing to send or no path. They do
+    /// not catch up later.
+    pub(super) fn on_sent(&mut self, source: usize, bytes: usize) {
+        let least = self.sent[source];
+        self.sent.iter_mut().for_each(|sent| *sent = least.max(*sent));
+        self.sent[source] += bytes as u64;
+        self.turn = source + 1;
     }
 
     pub(super) fn rule(&self, class: usize) -> Option<&Rule> {

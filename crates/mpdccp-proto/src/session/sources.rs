@@ -15,34 +15,41 @@ impl Session {
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 
-    /// Returns the next source that is not in `waiting`: first repairs, then classes and streams in turn.
+    /// Returns the next source that is not in `waiting`: first repairs, then the queues and streams, which
+    /// share by bytes. If they took turns by packets, sources of small packets would get little.
     pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
         if !waiting.has(Source::Repair)
             && let Some(copy) = self.repair.head(now)
         {
             return Some((Source::Repair, copy.packet.info));
         }
-        let classes = self.classes.all.len();
-        for l in (0..2 * classes).map(|n| (self.classes.turn + n) % (2 * classes)) {
-            if let Some(class) = l.checked_sub(classes) {
-                match self.stream_head(now, class).filter(|(source, _)| !waiting.has(*source)) {
-                    None => continue,
-                    head => return head,
-                }
-            }
-            let queue = &mut self.classes.all[l].queue;
-            if !waiting.has(Source::Aside(l))
-                && let Some(head) = queue.aside_head(now)
-            {
-                return Some((Source::Aside(l), head.info));
-            }
-            if !waiting.has(Source::Queue(l))
-                && let Some(head) = queue.head(now)
-            {
-                return Some((Source::Queue(l), head.info));
+        let (sources, turn) = (self.classes.sent.len(), self.classes.turn);
+        let mut next: Option<(u64, (Source, PktInfo))> = None;
+        for n in (0..sources).map(|n| (turn + n) % sources) {
+            let Some(head) = self.head_of(now, n, waiting) else { continue };
+            let sent = self.classes.sent[n];
+            if next.is_none_or(|(least, _)| sent < least) {
+                next = Some((sent, head));
             }
         }
-        None
+        next.map(|(_, head)| head)
+    }
+
+    /// Returns the first packet of source number `n`.
+    fn head_of(&mut self, now: Time, n: usize, waiting: &Waiting) -> Option<(Source, PktInfo)> {
+        if let Some(class) = n.checked_sub(self.classes.all.len()) {
+            return self.stream_head(now, class).filter(|(source, _)| !waiting.has(*source));
+        }
+        let queue = &mut self.classes.all[n].queue;
+        if !waiting.has(Source::Aside(n))
+            && let Some(head) = queue.aside_head(now)
+        {
+            return Some((Source::Aside(n), head.info));
+        }
+        if waiting.has(Source::Queue(n)) {
+            return None;
+        }
+        queue.head(now).map(|head| (Source::Queue(n), head.info))
     }
 
     /// Removes and returns the packet that [`next_source`](Self::next_source) showed.
@@ -51,9 +58,10 @@ impl Session {
             Source::Streams(_) => None,
             Source::Repair => self.repair.pop().map(|copy| copy.packet),
             Source::Aside(l) | Source::Queue(l) => {
-                self.classes.turn = l + 1;
                 let queue = &mut self.classes.all[l].queue;
-                if source == Source::Queue(l) { queue.pop() } else { queue.pop_aside() }
+                let packet = if source == Source::Queue(l) { queue.pop() } else { queue.pop_aside() };
+                self.classes.on_sent(l, packet.as_ref().map_or(0, |packet| packet.data.len()));
+                packet
             }
         }
     }

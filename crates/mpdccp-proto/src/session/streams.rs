@@ -1,5 +1,5 @@
-//! Streams of a session (docs/streams.md). Their packets take turns with the datagram queues and have their
-//! own scheduler.
+//! Streams of a session (docs/streams.md). They share the paths by bytes with the datagram queues, and have
+//! their own scheduler.
 
 use super::Session;
 use super::class_queues::Source;
@@ -92,7 +92,7 @@ impl Session {
         head_start: u64,
         sink: &mut dyn Sink,
     ) -> bool {
-        self.classes.turn = self.classes.all.len() + class + 1;
+        let source = self.classes.all.len() + class;
         self.options.clear();
         self.options.push(&Opt::Mp(MpOption::Exp(&[])));
         let (mut first, mut buffer) = (self.blocks.take(), self.blocks.take());
@@ -121,6 +121,7 @@ impl Session {
                 }
                 entry.stats.packets += 1;
                 entry.stats.bytes += len as u64;
+                self.classes.on_sent(source, len);
             }
             self.cap.on_sent(now, len as u64);
             self.allowance = self.allowance.map(|bytes| bytes - len as i64);

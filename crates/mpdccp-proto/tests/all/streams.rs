@@ -164,6 +164,19 @@ fn streams_and_datagrams_share_a_path() {
 }
 
 #[test]
+fn small_datagrams_get_their_share_of_the_bytes_beside_a_stream() {
+    let (mut net, id) = Net::connected(1, 1, with_streams());
+    net.wires[0].rate = Some(Rate::from_mbps(10.0));
+    let (stream, data) = (net.open_stream(id), pattern(20_000_000));
+    // The datagrams need 3.2 Mbit/s without headers, less than half of the path.
+    let (got, _) = net.transfer(id, stream, &data, 3_000, |net, _| {
+        (0..2).for_each(|_| net.client.send(net.now, id, vec![7; 200], PktInfo::default()));
+    });
+    let arrived = net.got[&Server].len();
+    assert!(arrived > 4_500 && got.len() > 1_000_000, "{arrived} datagrams of 6000, {} bytes", got.len());
+}
+
+#[test]
 fn an_outage_keeps_streams_and_the_end_of_the_session_ends_them_without_a_fin() {
     let (mut net, id) = Net::connected(1, 2, with_streams());
     let (stream, data) = (net.open_stream(id), pattern(3_000_000));
