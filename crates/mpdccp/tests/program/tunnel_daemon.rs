@@ -344,6 +344,12 @@ fn a_second_default_route_is_refused() {
     };
     let before = shown();
     assert!(before[2].contains("default dev tunC") && before[2].contains("unreachable"), "{before:?}");
+    // When systemd-networkd starts, it deletes the rules and routes of all other protocols.
+    for what in ["rule show pref 28015", "rule show pref 28016", "route show table 28016"] {
+        let shown = String::from_utf8(run("ip", &format!("-d -4 -n {c} {what}")).stdout).unwrap();
+        let kept = shown.lines().filter(|line| line.contains("proto kernel")).count();
+        assert!(kept > 0 && kept == shown.lines().count(), "{what}: {shown}");
+    }
     write_second_client(&bed);
     edit(&bed, "d", |text| text.replace("kill_switch = true", ""));
     // `timeout` ends a tunnel that is not refused.

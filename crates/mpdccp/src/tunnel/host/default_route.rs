@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::guard::Guard;
-use crate::tunnel::host::routes::{MARK, ip};
+use crate::tunnel::host::routes::{LASTING, MARK, ip};
 use crate::tunnel::host::tun::lacks_ipv6;
 use mpdccp_tunnel::config::Config;
 
@@ -142,13 +142,16 @@ fn add(cfg: &Config, Family { option: family, carried }: Family) -> Result<(), S
 /// This `unreachable` route then remains.
 fn block(family: &str) -> Result<(), String> {
     let (last, table) = (u32::MAX.to_string(), MARK.to_string());
-    ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table]).map(drop)
+    let block = [family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table];
+    ip(&[&block[..], &LASTING].concat()).map(drop)
 }
 
 fn rules(family: &str) -> Result<(), String> {
     let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
-    rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
-    rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
+    let main = [family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"];
+    rule(&[&main[..], &LASTING].concat())?;
+    let own = [family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table];
+    rule(&[&own[..], &LASTING].concat())
 }
 
 /// Adds the rules and routes that are missing. Without them, packets would silently bypass the tunnel and its

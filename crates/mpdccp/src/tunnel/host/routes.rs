@@ -11,6 +11,10 @@ use std::sync::Once;
 /// is the preference of its rule. In ASCII, it spells "mp".
 pub(crate) const MARK: u32 = 0x6d70;
 
+/// Arguments of `ip` for rules and routes that must outlive a restart of systemd-networkd. When it starts, it
+/// deletes those that its own files do not contain, except those of the kernel.
+pub(crate) const LASTING: [&str; 2] = ["protocol", "kernel"];
+
 /// How to change a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RouteChange {
