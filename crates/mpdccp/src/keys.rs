@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 pub(crate) const EXAMPLES: &str = "Examples:
   (umask 077; mpdccp genkey > /etc/mpdccp/private.key)
   mpdccp pubkey < /etc/mpdccp/private.key
-  mpdccp genkey | tee private.key | mpdccp pubkey";
+  (umask 077; mpdccp genkey | tee private.key | mpdccp pubkey)";
 
 /// Prints a new private key.
 pub(crate) fn genkey() -> ExitCode {

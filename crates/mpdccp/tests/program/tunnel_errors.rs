@@ -2,6 +2,7 @@
 //! where, and how to fix it, exit with code 2, and leave nothing behind.
 
 use std::net::UdpSocket;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -136,6 +137,30 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
     let twice = format!("{CLIENT}[[peer]]\nname = \"two\"\nallowed_ips = [\"10.98.0.0/16\"]\n{theirs}\n");
     let twice = twice.replace(none, &mine).replace("name = \"hub\"", &format!("name = \"hub\"\n{theirs}"));
     Case::new(&twice).fails_with(&["peer `two`", "has the same public_key"]);
+}
+
+/// The tunnel refuses key files that other users can read.
+#[test]
+fn the_examples_of_genkey_make_files_for_their_owner_only() {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let help = Command::new(program).args(["genkey", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let examples: Vec<&str> = help
+        .lines()
+        .filter(|line| line.contains("mpdccp genkey |") || line.contains("mpdccp genkey >"))
+        .collect();
+    assert_eq!(examples.len(), 2, "{help}");
+    let places = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    for example in examples {
+        let directory = tempfile::tempdir().unwrap();
+        let script = format!("umask 022\n{}", example.replace("/etc/mpdccp/", ""));
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", &script]).env("PATH", &places).current_dir(&directory);
+        let done = shell.output().unwrap();
+        assert!(done.status.success(), "{example}: {done:?}");
+        let mode = std::fs::metadata(directory.path().join("private.key")).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "{example}");
+    }
 }
 
 #[test]
