@@ -1,4 +1,7 @@
+use rustix::process::geteuid;
 use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The program's error type: one message that says what is wrong, where, and how to fix it.
@@ -37,5 +40,18 @@ impl fmt::Display for Error {
 impl From<std::io::Error> for Error {
     fn from(e: std::io::Error) -> Error {
         Error::runtime(e.to_string())
+    }
+}
+
+/// Returns what helps against this error in reading a file, as the end of a message. It is empty unless
+/// permission is missing.
+pub(crate) fn remedy(e: &std::io::Error, file: &Path) -> String {
+    match e.kind() {
+        // In the packaged unit, root may not read other users' files.
+        ErrorKind::PermissionDenied if geteuid().is_root() => {
+            format!("; if it belongs to another user, run: chown root {}", file.display())
+        }
+        ErrorKind::PermissionDenied => "; use sudo".into(),
+        _ => String::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! `mpdccp genkey`, `pubkey` and `genpsk` print keys in the format of WireGuard's tools.
 
-use crate::error::Error;
+use crate::error::{Error, remedy};
 use dccp_secure::{PresharedKey, PrivateKey};
 use std::io::{ErrorKind, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
@@ -43,7 +43,8 @@ fn public() -> Result<Zeroizing<String>, Error> {
 /// file.
 pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, Error> {
     let shown = path.display();
-    let cannot = |e: std::io::Error| Error::usage(format!("{name}: cannot read {shown}: {e}"));
+    let cannot =
+        |e: std::io::Error| Error::usage(format!("{name}: cannot read {shown}: {e}{}", remedy(&e, path)));
     let mut file = std::fs::File::open(path).map_err(cannot)?;
     let metadata = file.metadata().map_err(cannot)?;
     if metadata.is_dir() {

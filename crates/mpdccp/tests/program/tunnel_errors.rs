@@ -2,7 +2,7 @@
 //! where, and how to fix it, exit with code 2, and leave nothing behind.
 
 use std::net::UdpSocket;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -278,6 +278,34 @@ fn a_file_is_checked_without_starting_anything() {
     assert_eq!(lines, [3, 4, 6, 11, 12], "{said}");
     assert_eq!(checked(&case.path("none.toml"), &[]).0, Some(2));
     assert!(!case.path("control.sock").exists());
+}
+
+/// In the packaged unit, root may not read other users' files.
+#[test]
+fn a_file_that_may_not_be_read_is_named_with_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode;
+    std::fs::set_permissions(directory.path(), mode(0o755)).unwrap();
+    let [binary, file] = ["mpdccp", "tunnel.toml"].map(|name| directory.path().join(name));
+    std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
+    std::fs::write(&file, "").unwrap();
+    std::fs::set_permissions(&file, mode(0o600)).unwrap();
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let powerless = ["--bounding-set=-all", "--inh-caps=-all"];
+    for (rights, owner, words) in [(&nobody[..], 0, "; use sudo"), (&powerless, 4711, "run: chown root ")] {
+        if chown(&file, Some(owner), None).is_err() {
+            return crate::common::skipped("only root can give a file away");
+        }
+        let mut command = Command::new("setpriv");
+        command.args(rights).arg(&binary).args(["tunnel", "check"]).arg(&file);
+        let Ok(output) = command.output() else { return crate::common::skipped("no program setpriv") };
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.starts_with("setpriv") {
+            return crate::common::skipped(said);
+        }
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("tunnel.toml: Permission denied") && said.contains(words), "{said}");
+    }
 }
 
 /// A user without permission must not be told to start a tunnel.

@@ -11,7 +11,7 @@ mod probe;
 mod reach;
 pub(crate) mod system;
 
-use crate::error::Error;
+use crate::error::{Error, remedy};
 use crate::tunnel::face::control;
 use crate::tunnel::host::keys;
 use crate::tunnel::host::state_files::StateFiles;
@@ -20,7 +20,7 @@ use line::Line;
 use mpdccp_tunnel::StateFile;
 use mpdccp_tunnel::config::PathSpec;
 use plan::Plan;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -216,8 +216,14 @@ fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Find
 
 /// Returns the only file in [`DIRECTORY`].
 fn only_file() -> Result<PathBuf, Error> {
-    let entries =
-        std::fs::read_dir(DIRECTORY).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let entries: Vec<std::fs::DirEntry> = match std::fs::read_dir(DIRECTORY) {
+        Ok(entries) => entries.flatten().collect(),
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(e) => {
+            let remedy = remedy(&e, Path::new(DIRECTORY));
+            return Err(Error::usage(format!("cannot read {DIRECTORY}: {e}{remedy}")));
+        }
+    };
     let files = entries.iter().map(std::fs::DirEntry::path);
     let mut files: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();

@@ -1,7 +1,7 @@
 //! The control socket. Each request and each answer is one line of JSON. A separate thread serves the socket
 //! and passes the requests to the data thread.
 
-use crate::error::Error;
+use crate::error::{Error, remedy};
 use crate::tunnel::face::events::{Event, Events};
 use crate::tunnel::host::keys;
 use mpdccp_tunnel::Command;
@@ -173,9 +173,11 @@ fn check_hook(cfg: &Config) -> Option<(String, String)> {
 }
 
 fn review(file: &Path) -> Result<Review, Error> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Error::usage(format!("cannot read configuration {}: {e}", file.display())))?;
-    Ok(parse(&text))
+    let cannot = |e: std::io::Error| {
+        let what = format!("cannot read configuration {}: {e}{}", file.display(), remedy(&e, file));
+        Error::usage(what)
+    };
+    std::fs::read_to_string(file).map(|text| parse(&text)).map_err(cannot)
 }
 
 /// Returns all errors and warnings about the text of a configuration file.
