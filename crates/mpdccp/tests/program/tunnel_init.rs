@@ -49,7 +49,7 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     assert!(output.status.success(), "{said}");
     for words in [
         "Internet connections of this host: eth0 (eth0), lte (wwan0)",
-        "1. scp -p ./server.toml root@203.0.113.1:",
+        "1. ssh root@203.0.113.1 mkdir -p -m 700 /etc/mpdccp && scp -p ./server.toml root@203.0.113.1:",
         "ping 10.9.0.1",
     ] {
         assert!(said.contains(words), "{words}\n{said}");

@@ -2,7 +2,7 @@
 
 use super::lines::{self, Line};
 use super::wg_quick::{self, Section, WgFile};
-use super::{NewFile, list, quoted, write};
+use super::{NewFile, list, quoted, shell_word, write};
 use crate::error::Error;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use ipnet::IpNet;
@@ -49,8 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         println!("Not imported: {lost}");
     }
     println!(
-        "Next: wg-quick down {shown}; mpdccp tunnel doctor --config {0}; mpdccp tunnel up --config {0}",
-        file.path.display()
+        "Next: wg-quick down {1}; mpdccp tunnel doctor --config {0}; mpdccp tunnel up --config {0}",
+        shell_word(&file.path),
+        shell_word(&args.file)
     );
     Ok(())
 }

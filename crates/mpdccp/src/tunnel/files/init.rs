@@ -2,7 +2,7 @@
 //! host's lines (Internet connections).
 
 use super::lines::{self, Line};
-use super::{NewFile, list, quoted, write};
+use super::{NewFile, list, quoted, shell_word, write};
 use crate::error::Error;
 use crate::tunnel::doctor::system;
 use dccp_secure::PrivateKey;
@@ -209,10 +209,12 @@ fn server_file(
 
 fn steps(args: &Args, server: &Remote, port: u16, inner: &Inner, files: &[NewFile; 2]) -> String {
     let host = server.ip().map(|ip| ip.to_string()).or(server.name().map(str::to_owned)).unwrap_or_default();
-    let at = if host.contains(':') { format!("[{host}]") } else { host };
-    let [client, of_server] = [0, 1].map(|i: usize| files[i].path.display());
+    let at = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+    let [client, of_server] = [0, 1].map(|i: usize| shell_word(&files[i].path));
     let mut steps = vec![
-        format!("scp -p {of_server} root@{at}:/etc/mpdccp/server.toml && rm {of_server}"),
+        format!(
+            "ssh root@{host} mkdir -p -m 700 /etc/mpdccp && scp -p {of_server} root@{at}:/etc/mpdccp/server.toml && rm {of_server}"
+        ),
         format!(
             "at the server: allow UDP port {port} in the firewall, then: systemctl enable --now mpdccp@server   (or: mpdccp tunnel up --config /etc/mpdccp/server.toml)"
         ),

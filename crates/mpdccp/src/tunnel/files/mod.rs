@@ -29,6 +29,15 @@ fn list<T: ToString>(all: &[T]) -> String {
     format!("[{}]", all.join(", "))
 }
 
+/// Formats a path as a word of a shell command.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@".contains(c)) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Writes all files, readable only by the owner. Replaces existing files only with `force`, and only once all
 /// new files have been written completely.
 fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
@@ -88,6 +97,19 @@ mod tests {
 
     const TEXT: &str = "role = \"server\"\nsecurity = \"none\"\nlisten = [\"0.0.0.0\"]\naddresses = [\"10.0.0.1/24\"]\n\
         [[peer]]\nname = \"a\"\nfrom = \"any\"\nallowed_ips = [\"10.0.0.2/32\"]\n";
+
+    #[test]
+    fn a_path_is_one_word_of_a_command() {
+        for (path, word) in [
+            ("./server.toml", "./server.toml"),
+            ("my tunnels/a.toml", "'my tunnels/a.toml'"),
+            ("it's $HOME.toml", r"'it'\''s $HOME.toml'"),
+        ] {
+            assert_eq!(shell_word(path.as_ref()), word);
+            let echo = std::process::Command::new("sh").args(["-c", &format!("printf %s {word}")]).output();
+            assert_eq!(echo.unwrap().stdout, path.as_bytes());
+        }
+    }
 
     #[test]
     fn all_files_are_written_or_none() {
