@@ -156,6 +156,13 @@ fn exec(args: RunArgs) -> Result<(), Error> {
         ))
     })?;
     let mut preload = library.clone().into_os_string();
+    if preload.as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+        return Err(Error::usage(format!(
+            "the system cannot preload {}, because spaces and colons separate paths in LD_PRELOAD; move the \
+             program and {LIBRARY} to a directory without them",
+            library.display()
+        )));
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(" ");
         preload.push(others);

@@ -74,3 +74,21 @@ fn a_daemon_gives_up_the_privileges_of_root() {
         assert!(!socket.exists());
     }
 }
+
+/// The loader would skip the library, and the program would run without DCCP sockets.
+#[test]
+fn a_library_that_cannot_be_preloaded_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["my programs", "a:b"] {
+        let place = dir.path().join(name);
+        fs::create_dir(&place).unwrap();
+        let program = place.join("mpdccp");
+        fs::hard_link(MPDCCP, &program).or_else(|_| fs::copy(MPDCCP, &program).map(drop)).unwrap();
+        fs::write(place.join("libdccp_preload.so"), "").unwrap();
+        // Any file passes for the daemon's socket here.
+        let output = Command::new(&program).args(["run", "--socket", MPDCCP, "true"]).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && complaint.contains("cannot preload"), "{output:?}");
+        assert!(complaint.contains(name), "{complaint}");
+    }
+}
