@@ -49,6 +49,7 @@ fn a_browser_shows_the_paths() {
     for seen in [
         "tunC (client), MTU 1388",
         "server: open",
+        "solid: sent, dashed: received</p>",
         "one</td>",
         "two</td>",
         "<td>up ",
