@@ -223,7 +223,7 @@ fn steps(args: &Args, server: &Remote, port: u16, inner: &Inner, files: &[NewFil
         steps.push(format!("at the server: {FORWARD}"));
     }
     if args.all_traffic {
-        steps.push("at the server: nft add table inet mpdccp; nft add chain inet mpdccp post '{ type nat hook postrouting priority srcnat; }'; nft add rule inet mpdccp post oifname != mpdccp0 masquerade".into());
+        steps.push("at the server: nft add table inet mpdccp; nft add chain inet mpdccp post '{ type nat hook postrouting priority srcnat; }'; nft add rule inet mpdccp post oifname != mpdccp0 masquerade   # lasts until a reboot; /etc/nftables.conf keeps rules".into());
     }
     if !args.lans.is_empty() {
         steps.push(format!("on this host, to forward packets of the LAN: {FORWARD}"));
