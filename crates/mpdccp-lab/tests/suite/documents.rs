@@ -41,6 +41,9 @@ struct MadeBy {
     /// changes.
     code: String,
     kernel: Option<String>,
+    /// The host, external programs and other facts.
+    #[serde(flatten)]
+    others: BTreeMap<String, String>,
 }
 
 /// Runs that differ only by seed.
@@ -108,7 +111,7 @@ impl Stored {
                 label = Some(word);
             } else if ["lowest", "highest"].contains(&word) {
                 statistic = word;
-            } else {
+            } else if !["range", "aim"].contains(&word) {
                 assert!(self.runs.iter().any(|runs| runs.are_of(word)), "`{word}` is not in the runs");
                 places.push(word);
             }
@@ -161,12 +164,21 @@ impl Stored {
         let metric = |word: &&&str| self.runs.iter().any(|runs| runs.metrics.contains_key(**word));
         let metric = words.iter().rev().find(metric);
         let mut values = self.runs.iter().filter_map(|runs| runs.metrics.get(*metric?)).flatten();
-        let count = values.all(|value| value.fract() == 0.0) && !words.iter().any(|w| w.contains('/'));
-        match self.value(words) {
-            None => "–".to_owned(),
-            Some(value) if count || value == 0.0 => value.to_string(),
-            Some(value) => three_digits(value),
+        // Names of cells can contain slashes, too.
+        let ratio =
+            words.iter().any(|word| word.contains('/') && !self.runs.iter().any(|runs| runs.are_of(word)));
+        let count = values.all(|value| value.fract() == 0.0) && !ratio;
+        let shown = |value: f64| {
+            if count || value == 0.0 { value.to_string() } else { three_digits(value) }
+        };
+        let Some(value) = self.value(words).map(shown) else { return "–".to_owned() };
+        if ratio || !words.contains(&"range") {
+            return value;
         }
+        let end =
+            |statistic: &str| self.value(&[words, &[statistic]].concat()).map(shown).unwrap_or_default();
+        let (low, high) = (end("lowest"), end("highest"));
+        if low == high { value } else { format!("{value} ({low} to {high})") }
     }
 
     /// Returns the runs whose scenario has changed since they were made. Runs made by other tools have no
@@ -200,6 +212,18 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// Splits the aim, such as `≥ 1.5`, from the end of a row of a directive.
+fn aim_of(row: &str) -> (&str, &str) {
+    row.rsplit_once(": ").filter(|(_, aim)| aim.starts_with(['≥', '≤'])).unwrap_or((row, ""))
+}
+
+fn misses(value: f64, aim: &str) -> bool {
+    aim.split_once(' ').is_some_and(|(sign, limit)| {
+        let limit: f64 = limit.parse().unwrap();
+        if sign == "≥" { value < limit } else { value > limit }
+    })
+}
+
 /// Parses a column or row of a directive into its words and title.
 fn selection(text: &str) -> (Vec<&str>, &str) {
     let (words, title) = text.split_once(": ").unwrap_or((text, text));
@@ -217,18 +241,24 @@ fn generated(directive: &str) -> String {
     let rows = parts.iter().position(|part| part.starts_with("rows: ")).unwrap_or(parts.len());
     let (columns, rows) = parts.split_at(rows);
     let columns: Vec<_> = columns.iter().map(|column| selection(column)).collect();
-    let rows = rows.iter().map(|row| selection(row.trim_start_matches("rows: ")));
-    let cells = stored.cells().into_iter().map(|cell| (vec![cell], cell));
+    let rows = rows.iter().map(|row| {
+        let (row, aim) = aim_of(row.trim_start_matches("rows: "));
+        (selection(row), aim)
+    });
+    let cells = stored.cells().into_iter().map(|cell| ((vec![cell], cell), ""));
     let rows: Vec<_> = if rows.len() > 0 { rows.collect() } else { cells.collect() };
-    let titles: Vec<&str> = columns.iter().map(|(_, title)| *title).collect();
+    let aims = rows.iter().any(|(_, aim)| !aim.is_empty());
+    let titles: Vec<&str> = columns.iter().map(|(_, title)| *title).chain(aims.then_some("aim")).collect();
     let Stored { command, commit, date, made_by, .. } = &stored;
     let kernel = match &made_by.kernel {
         Some(kernel) => format!(", kernel {kernel}"),
         None if made_by.backend == "sim" => String::new(),
         None => ", kernel not recorded".to_owned(),
     };
-    let mut text = format!("`{command}`, commit {commit}, {date}{kernel}.\n\n| | {} |\n", titles.join(" | "));
-    writeln!(text, "|---|{}", "--:|".repeat(columns.len())).unwrap();
+    let others: String = made_by.others.values().flat_map(|other| [", ", other.as_str()]).collect();
+    let mut text =
+        format!("`{command}`, commit {commit}, {date}{kernel}{others}.\n\n| | {} |\n", titles.join(" | "));
+    writeln!(text, "|---|{}", "--:|".repeat(titles.len())).unwrap();
     let show = |words: &[&str]| match spread {
         None => stored.text(words),
         Some(minimum) => {
@@ -238,12 +268,17 @@ fn generated(directive: &str) -> String {
             format!("{least}, {:.2}, {lowest:.2}", all.median)
         }
     };
-    for (row, title) in rows {
+    for ((row, title), aim) in rows {
         let value = |(column, _): &(Vec<&str>, &str)| {
-            let shown = |metric: &str| show(&[&[metric], &row[..], &column[..]].concat());
+            let shown = |metric: &str| {
+                let words = [&[metric], &row[..], &column[..]].concat();
+                let missed = column.contains(&"aim") && stored.value(&words).is_some_and(|v| misses(v, aim));
+                if missed { format!("**{}**", show(&words)) } else { show(&words) }
+            };
             metrics.split(',').map(shown).collect::<Vec<_>>().join(", ")
         };
-        let values: Vec<String> = columns.iter().map(value).collect();
+        let values = columns.iter().map(value).chain(aims.then(|| aim.to_owned()));
+        let values: Vec<String> = values.collect();
         writeln!(text, "| {title} | {} |", values.join(" | ")).unwrap();
     }
     text
@@ -394,7 +429,7 @@ fn complete(sections: &[Section], stored: &Stored) -> Result<(), String> {
     declared.sort();
     present.sort();
     let same = |section: &Section| (&section.scenario, &section.change) == (&stored.scenario, &stored.change);
-    let MadeBy { backend, code, kernel } = &stored.made_by;
+    let MadeBy { backend, code, kernel, .. } = &stored.made_by;
     let told = !code.is_empty() && (backend == "sim" || kernel.is_some());
     if declared == present && told && sections.iter().all(same) {
         return Ok(());
@@ -523,10 +558,35 @@ fn words_select_the_point_of_a_sweep_and_a_statistic_over_cells() {
 }
 
 #[test]
+fn tables_show_ranges_aims_and_what_made_the_runs() {
+    let stored = self::stored("wireguard");
+    let value =
+        |statistic| three_digits(stored.value(&["value", "mpdccp", "tcp Mbit/s", statistic]).unwrap());
+    let [median, low, high] = ["aim", "lowest", "highest"].map(value);
+    let row = |label: &str, aim: &str| {
+        generated(&format!("wireguard value; range, aim: M; rows: {label}, tcp Mbit/s: R{aim}"))
+    };
+    let met = format!("| | M | aim |\n|---|--:|--:|\n| R | {median} ({low} to {high}) | ≥ 0 |\n");
+    assert!(row("mpdccp", ": ≥ 0").ends_with(&met));
+    for aim in ["≥ 1000000", "≤ 0"] {
+        let missed = format!("| R | **{median} ({low} to {high})** | {aim} |\n");
+        assert!(row("mpdccp", &format!(": {aim}")).ends_with(&missed));
+    }
+    let ratio = stored.value(&["value", "tcp Mbit/s", "mpdccp/wireguard-go"]).map(three_digits).unwrap();
+    let text = row("mpdccp/wireguard-go", "");
+    assert!(text.ends_with(&format!("| | M |\n|---|--:|\n| R | {ratio} |\n")), "{text}");
+    assert!(
+        stored.made_by.others.values().all(|other| text.contains(other)) && !stored.made_by.others.is_empty()
+    );
+}
+
+#[test]
 fn a_changed_number_and_a_changed_scenario_are_found() {
-    for (name, begin) in
-        [("calibration.md", "| 10m-20ms-1bdp |"), ("../README.md", "; loss_05, cubic-mptcp -->")]
-    {
+    for (name, begin) in [
+        ("calibration.md", "| 10m-20ms-1bdp |"),
+        ("../README.md", "; loss_05, cubic-mptcp -->"),
+        ("performance.md", "| one TCP flow, CUBIC"),
+    ] {
         let page = std::fs::read_to_string(docs().join(name)).unwrap();
         let directive = page.find(BEGIN).unwrap();
         let begin = directive + page[directive..].find(begin).unwrap();
