@@ -5,6 +5,7 @@ use crate::command::PeerKeys;
 use crate::config::{Config, Prio};
 use crate::host::Looked;
 use crate::message::Message;
+use crate::path::is_elsewhere;
 use crate::peer::Peer;
 use mpdccp_proto::SessionId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -59,7 +59,7 @@ impl DefaultRoute {
         for family in other {
             remove(family.option);
         }
-        let unwanted = |family: &&Family| !family.carried && !(family.option == "-6" && wanted6);
+        let unwanted = |family: &&Family| !(family.carried || family.option == "-6" && wanted6);
         for Family { option, .. } in families.iter().filter(unwanted) {
             let (version, net) = if *option == "-4" { (4, "0.0.0.0/0") } else { (6, "::/0") };
             tracing::warn!(

@@ -101,7 +101,8 @@ impl StateFiles {
 /// disk may take seconds. Files that cannot be written, for example on a full disk, are tried again. Dropping
 /// this value waits until all files have been tried.
 pub(crate) struct Saver {
-    thread: Option<(Sender<(StateFile, String)>, JoinHandle<()>)>,
+    queue: Option<Sender<(StateFile, String)>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Saver {
@@ -122,11 +123,11 @@ impl Saver {
             }
         };
         let thread = std::thread::Builder::new().name("state".into()).spawn(serve)?;
-        Ok(Saver { thread: Some((queue, thread)) })
+        Ok(Saver { queue: Some(queue), thread: Some(thread) })
     }
 
     pub(crate) fn save(&self, file: StateFile, text: String) {
-        if let Some((queue, _)) = &self.thread {
+        if let Some(queue) = &self.queue {
             // Ignore the error: the thread ends only if it panics.
             let _ = queue.send((file, text));
         }
@@ -135,8 +136,8 @@ impl Saver {
 
 impl Drop for Saver {
     fn drop(&mut self) {
-        if let Some((queue, thread)) = self.thread.take() {
-            drop(queue);
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
