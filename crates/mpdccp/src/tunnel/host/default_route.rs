@@ -191,7 +191,9 @@ fn restore(cfg: &Config, families: &[Family]) {
 
 /// Sets the route of an IP version into the interface.
 fn enter(family: &str, interface: &str) -> Result<(), String> {
-    ip(&[family, "route", "replace", "default", "dev", interface, "table", &MARK.to_string()]).map(drop)
+    let table = MARK.to_string();
+    let enter = [family, "route", "replace", "default", "dev", interface, "table", &table];
+    ip(&[&enter[..], &LASTING].concat()).map(drop)
 }
 
 /// Removes the rules and routes of an IP version. Returns whether the rule of the separate table was removed.
