@@ -182,10 +182,7 @@ fn restore(cfg: &Config, families: &[Family]) {
         if let Err(e) = BypassRules::set(&cfg.bypass).map(std::mem::forget) {
             tracing::warn!("bypass: {e}");
         }
-        tracing::warn!(
-            "default_route: another program removed rules or routes, which are restored now; if it was \
-             systemd-networkd, set ManageForeignRoutingPolicyRules=no in networkd.conf"
-        );
+        tracing::warn!("default_route: another program removed rules or routes, which are restored now");
     }
 }
 

@@ -1,5 +1,4 @@
-//! Watches this host's routing for a state that another program may undo. For example, systemd-networkd
-//! removes all rules that it does not know when it starts.
+//! Watches this host's routing for a state that another program may undo.
 
 use dccp_net::HostWatch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
