@@ -141,7 +141,8 @@ fn add(cfg: &Config, Family { option: family, carried }: Family) -> Result<(), S
 /// Adds the route that blocks packets. If the interface is deleted, the kernel deletes the route into it.
 /// This `unreachable` route then remains.
 fn block(family: &str) -> Result<(), String> {
-    let (last, table) = (u32::MAX.to_string(), MARK.to_string());
+    // `ip -6 route flush` never removes an unreachable default route with the metric `u32::MAX`.
+    let (last, table) = ((u32::MAX - 1).to_string(), MARK.to_string());
     let block = [family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table];
     ip(&[&block[..], &LASTING].concat()).map(drop)
 }
@@ -364,5 +365,6 @@ mod tests {
         assert_eq!(state(), before);
         drop(set);
         assert_eq!(state(), <([String; 2], String)>::default());
+        assert_eq!(shown("-6", "route", "table", MARK), "", "the block of IPv6 must be gone, too");
     }
 }
