@@ -246,17 +246,21 @@ impl Streams {
         self.classes[stream.class].turns.drop_next(&mut stream.place);
         if stream.send.tell_blocked() {
             self.send_control(id, control::BLOCKED);
-        } else if stream.send.wants_credit() && !stream.starved {
-            stream.starved = true;
-            self.starved.push(id);
+        } else if stream.send.wants_credit() {
+            if !core::mem::replace(&mut stream.starved, true) {
+                self.starved.push(id);
+            }
             self.count_ready(id);
         }
     }
 
     /// Updates a stream's part of the backlog of its class.
     pub(crate) fn count_ready(&mut self, id: u64) {
+        let credit = self.credit();
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let ready = if stream.starved { 0 } else { stream.send.ready() };
+        // The peer may let a starved stream send more by raising the stream's own limit.
+        let held_back = stream.starved && stream.send.next(credit).is_none();
+        let ready = if held_back { 0 } else { stream.send.ready() };
         let before = core::mem::replace(&mut stream.ready, ready);
         let class = &mut self.classes[stream.class];
         class.ready = class.ready - before + ready;

@@ -91,6 +91,27 @@ fn bytes_that_the_peer_does_not_admit_are_no_backlog() {
     assert_eq!((backlog(&pair), pair.ends[0].backlog_of(1)), ((0, 0), 0));
 }
 
+/// While the session's window is scarce, a stream waits until the peer raises the stream's own limit.
+#[test]
+fn bytes_that_a_raised_limit_admits_are_backlog() {
+    let mut pair = Pair::new();
+    pair.ends[1] = Streams::new(Role::Server, Config { receive_memory: 1 << 20, ..Config::default() });
+    // Unread streams use up more than half of the session's window.
+    for _ in 0..9 {
+        pair.stream(0, 0, 60_000);
+    }
+    let mut packets: Vec<_> = std::iter::from_fn(|| pair.packet(0, 0)).collect();
+    let [id, _] = [pair.stream(0, 0, 20_000), pair.stream(0, 0, 20_000)];
+    packets.extend(std::iter::from_fn(|| pair.packet(0, 0)));
+    assert_eq!(pair.ends[0].backlog_of(0), 0);
+    // Of the stream's first 4,096 bytes, the header has taken two.
+    assert_eq!(pair.read(id, &packets), 4_094);
+    pair.acknowledge();
+    assert_eq!(pair.ends[0].backlog_of(0), 20_002 - 4_096);
+    while pair.packet(0, 0).is_some() {}
+    assert_eq!(pair.ends[0].backlog_of(0), 0);
+}
+
 #[test]
 fn a_packet_has_one_dscp() {
     let mut pair = Pair::new();
