@@ -4,7 +4,7 @@ use super::liveness::Liveness;
 use super::subflow::Subflow;
 use super::{Reason, Role, Session, SessionEvent};
 use crate::{Counter, PathConfig, PathId, PathName, PathState, SessionState, Wake};
-use dccp_cc::Remembered;
+use dccp_cc::{Remembered, RttEstimator};
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
@@ -76,7 +76,10 @@ impl Session {
     /// Handles the application's report of a path's new route, which a session cannot detect itself.
     pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
-        if let Some(conn) = &mut self.paths[i].conn {
+        let Subflow { conn, former_srtt, .. } = &mut self.paths[i];
+        if let Some(conn) = conn {
+            // Without a round-trip time, schedulers would avoid the path, so it would never be measured.
+            *former_srtt = conn.tx_rtt().and_then(RttEstimator::srtt).or(*former_srtt);
             conn.on_path_change(now);
         }
         // The new sending half does not record the fates of packets yet.

@@ -46,6 +46,9 @@ pub(super) struct Subflow {
     pub(super) is_quick: bool,
     /// Retransmission timeout at the time of the last packet received.
     pub(super) rto: Duration,
+    /// Round-trip time before packets moved to another route. The scheduler sees it until the new route has
+    /// been measured.
+    pub(super) former_srtt: Option<Duration>,
     /// Estimated time until an answer arrives: the round trip, its jitter, and the peer's Ack delay.
     pub(super) answer: Duration,
     /// Time at which data last arrived.
@@ -128,6 +131,7 @@ impl Subflow {
             last_up: None,
             is_quick: false,
             rto: RttEstimator::INITIAL_RTO,
+            former_srtt: None,
             answer: RttEstimator::INITIAL_RTO,
             data_at: Time::ZERO,
             datagram_at: None,
@@ -154,7 +158,7 @@ impl Subflow {
     pub(super) fn start(&mut self, now: Time, conn: Connection, stage: Stage) {
         self.since = now;
         (self.rto, self.answer) = (RttEstimator::INITIAL_RTO, RttEstimator::INITIAL_RTO);
-        (self.data_at, self.datagram_at) = (Time::ZERO, None);
+        (self.data_at, self.datagram_at, self.former_srtt) = (Time::ZERO, None, None);
         self.cfg.route = conn.route();
         self.cfg.ports = conn.ports();
         self.conn = Some(conn);
@@ -305,7 +309,7 @@ impl Subflow {
             prio: self.prio(),
             peer_prio: self.peer_prio.map_or(3, |(prio, _)| prio),
             gate: Gate::Closed(Why::Handshake),
-            srtt: rtt.and_then(RttEstimator::srtt),
+            srtt: rtt.and_then(RttEstimator::srtt).or(self.former_srtt),
             rttvar: rtt.map_or(Duration::ZERO, RttEstimator::rttvar),
             min_rtt: rtt.and_then(RttEstimator::recent_min),
             late: self.conn.as_ref().map_or(Late::default(), |conn| conn.tx_late(now)),

@@ -70,6 +70,22 @@ fn a_path_that_dies_in_probe_rtt_holds_back_no_other_path() {
     assert!(waited < Duration::from_secs(12), "{waited:?}");
 }
 
+/// Only the path's own packets can measure the new route.
+#[test]
+fn a_path_on_another_route_stays_in_use_and_is_measured() {
+    let (mut net, id) = Net::connected(1, 2, ccid5(scheduler("auto")));
+    net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(10.0)));
+    // The client offers 16 Mbit/s to paths that together carry 20 Mbit/s.
+    net.stream(Client, id, 0, 6000, Duration::from_micros(500));
+    let (now, before) = (net.now, net.log.len());
+    net.client.change_path(now, id, PathId(1));
+    net.stream(Client, id, 6000, 4000, Duration::from_micros(500));
+    let on = |l: &&Logged| l.from == Client && l.path == 1 && l.bytes.len() > 1000;
+    let sent = net.log[before..].iter().filter(on).count();
+    let rtt = net.status(Client, id).paths[1].tx.as_ref().and_then(|tx| tx.rtt.srtt());
+    assert!(sent > 200 && rtt.is_some(), "{sent} packets on the path, which takes {rtt:?}");
+}
+
 #[test]
 fn the_saturated_path_is_not_application_limited() {
     let mut net = Net::new(1, 2, ccid5(scheduler("cpf")));
