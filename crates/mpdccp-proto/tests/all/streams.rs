@@ -153,8 +153,7 @@ fn streams_and_datagrams_share_a_path() {
     });
     assert_eq!(got[..], data[..got.len()]);
     let datagrams = 1_000 * net.got[&Server].len();
-    // In three seconds, the path carries 3.75 MB. Datagrams of 1,000 bytes and full-size stream packets take
-    // turns, so neither kind gets twice as many bytes as the other.
+    // In three seconds, the path carries 3.75 MB. Datagrams and the stream share it by bytes.
     let (least, most) = (datagrams.min(got.len()), datagrams.max(got.len()));
     assert!(
         most < 2 * least && least > 1_000_000,
