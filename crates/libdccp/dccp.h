@@ -598,7 +598,8 @@ struct dccp_stats {
    */
   uint64_t queued;
   /**
-   * Accepted datagrams that were dropped because no path could carry them any more.
+   * Accepted datagrams that were dropped because no path could carry them any more, because the peer's
+   * application no longer listens, or because the connection failed.
    */
   uint64_t dropped;
   /**

@@ -67,7 +67,8 @@ pub struct dccp_stats {
     pub sent_bytes: u64,
     /// Accepted datagrams waiting in the queue.
     pub queued: u64,
-    /// Accepted datagrams that were dropped because no path could carry them any more.
+    /// Accepted datagrams that were dropped because no path could carry them any more, because the peer's
+    /// application no longer listens, or because the connection failed.
     pub dropped: u64,
     /// Accepted datagrams that were dropped because the queue was full.
     pub displaced: u64,
