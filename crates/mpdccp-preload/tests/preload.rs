@@ -214,6 +214,7 @@ c = new(); c.setblocking(False); c.setsockopt(269, 2, struct.pack('!I', 7))
 fails(errno.EINPROGRESS, c.connect, l.getsockname())
 assert polled(l, select.POLLIN, 9000); assert polled(c, select.POLLOUT, 9000)
 assert c.getsockopt(s.SOL_SOCKET, s.SO_ERROR) == 0
+c.connect(l.getsockname()); fails(errno.EISCONN, c.connect, l.getsockname())
 a, _ = l.accept(); c.send(b'x'); assert polled(a, select.POLLIN, 9000); assert a.recv(9) == b'x'
 n = new(); n.setblocking(False)
 fails(errno.EINPROGRESS, n.connect, l.getsockname())

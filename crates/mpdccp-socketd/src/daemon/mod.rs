@@ -155,7 +155,7 @@ impl Daemon {
                 let local = self.network.local(core, now, session);
                 let Some(socket) = self.sockets.get_mut(&inode) else { return };
                 let State::Connecting { asker, .. } = socket.state else { return };
-                (socket.state, socket.opened) = (State::Open(session), now);
+                (socket.state, socket.opened, socket.untold) = (State::Open(session), now, asker.is_none());
                 socket.local = local.or(socket.local);
                 socket.take_filler();
                 self.watch(inode);

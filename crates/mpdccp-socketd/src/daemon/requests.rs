@@ -120,7 +120,11 @@ impl Daemon {
                         return Ok(Outcome::Later);
                     }
                     State::Connecting { .. } => return Err(Errno::ALREADY),
-                    State::Open(_) => return Err(Errno::ISCONN),
+                    // The first call after the attempt has succeeded in the background succeeds, too.
+                    State::Open(_) => {
+                        let news = std::mem::take(&mut socket.untold);
+                        return news.then_some(Outcome::Done).ok_or(Errno::ISCONN);
+                    }
                     State::Listening | State::Ended => return Err(Errno::INVAL),
                 }
                 if to.is_ipv6() != socket.v6 {

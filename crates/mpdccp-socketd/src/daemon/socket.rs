@@ -75,6 +75,8 @@ pub(super) struct Socket {
     pub(super) opened: Time,
     /// The errno value that the next SO_ERROR returns.
     pub(super) error: i32,
+    /// Whether the connection opened while no connect call waited for it, so that the next call succeeds.
+    pub(super) untold: bool,
     /// Number of filler messages that currently make the program's end unwritable.
     filler: u32,
     /// The datagrams waiting to be sent, with their priorities. Empty if the socket does not use priorities.
@@ -112,6 +114,7 @@ impl Socket {
             state: State::Fresh,
             opened: Time::ZERO,
             error: 0,
+            untold: false,
             filler: 0,
             waiting: Vec::new(),
         }
