@@ -151,7 +151,8 @@ impl Stored {
             ("sum", labels) => others(labels)?.into_iter().sum(),
             _ => of(other)?,
         };
-        Some(of(label)? / other)
+        // There is no ratio to a value of zero.
+        Some(of(label)? / other).filter(|ratio| ratio.is_finite())
     }
 
     /// Returns the value in each of `cells`.
@@ -529,6 +530,10 @@ fn columns_are_medians_and_ratios_and_counts_have_a_minimum() {
     let counted =
         |minimum| counted(&format!("streams-packets rx_mbps; a, b, c; w: {minimum}: cubic-streams: x"));
     assert!(counted(0).ends_with("| w | x | 16 of 16 |\n") && counted(1_000).ends_with("| 0 of 16 |\n"));
+    for runs in &mut stored.runs {
+        runs.metrics.insert("rx_mbps".to_owned(), vec![0.0]);
+    }
+    assert_eq!(stored.text(&["rx_mbps", "bw_4to1", "cubic-streams/cubic-mptcp"]), "–");
 }
 
 #[test]
