@@ -388,10 +388,13 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_write_timeout(Some(NAP)).unwrap();
+        let (peer, _) = listener.accept().unwrap();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             // No socket buffer is this large.
             let writer = scope.spawn(|| write_all(&mut stream, &vec![0u8; 256 << 20], &over));
+            // The run ends only after the write has begun.
+            peer.peek(&mut [0]).unwrap();
             over.store(true, Ordering::Relaxed);
             assert!(!writer.join().unwrap().unwrap());
         });
