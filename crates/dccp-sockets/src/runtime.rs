@@ -189,7 +189,7 @@ impl Streams {
         let stats = Stats {
             queued: status.queue.packets.into(),
             dropped: dropped(&status),
-            lost: paths.iter().map(|path| path.lost).sum(),
+            lost: status.lost,
             rate: (!app_limited).then(|| up().filter_map(|path| path.rate).sum()),
             allowed: up().map(|path| path.allowed).sum(),
             app_limited,

@@ -76,9 +76,10 @@ pub struct PathStats {
     pub capacity: Option<Remembered>,
     /// Phase of the resumption started by [`Options::resume`](crate::Options::resume), if any.
     pub resumption: Option<ResumePhase>,
-    /// Number of data packets sent.
+    /// Number of data packets sent since the path last opened.
     pub sent: u64,
-    /// Data packets that congestion control considers lost; for CCIDs 3 and 4, see [`Stats::lost`].
+    /// Data packets that congestion control considers lost, since the path last opened; for CCIDs 3 and 4,
+    /// see [`Stats::lost`].
     pub lost: u64,
 }
 

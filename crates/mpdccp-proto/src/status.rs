@@ -44,6 +44,8 @@ pub struct SessionStatus {
     pub queue: QueueView,
     /// Counters of the send queue.
     pub queue_stats: QueueStats,
+    /// Data packets that congestion control considers lost, on all connections that the session has had.
+    pub lost: u64,
     /// Counters of each policy rule, by name.
     pub rules: Vec<(String, RuleStats)>,
     /// Reordering buffer.

@@ -1,7 +1,7 @@
 //! The end of a session: MP_CLOSE, MP_FAST_CLOSE, or no path left (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
 use super::subflow::Subflow;
-use super::{Gone, Reason, Role, Session, SessionEvent, encode};
+use super::{Reason, Role, Session, SessionEvent, encode};
 use crate::SessionState;
 use crate::{Counter, Wake};
 use dccp_proto::{Connection, Extra, State};
@@ -194,12 +194,7 @@ impl Session {
         }
         let half_open = self.role == Role::Server && self.state == SessionState::Connecting;
         self.state = SessionState::Closed;
-        for path in &mut self.paths {
-            if let Some(conn) = path.conn.take() {
-                self.gone.push(Gone::of(&conn, path.ours));
-                self.dying.push(conn);
-            }
-        }
+        (0..self.paths.len()).for_each(|i| self.retire(i));
         self.drop_queue();
         // Release the packets that are held behind holes.
         self.reorderer.on_timeout(Time::MAX);

@@ -159,6 +159,8 @@ pub(crate) struct Session {
     remote_addrs: RemoteAddrs,
     events: VecDeque<SessionEvent>,
     counters: Counters,
+    /// Number of packets lost by connections that have ended.
+    lost_before: u64,
     /// Time at which sending may continue, as determined by the last [`Self::poll_transmit`].
     wake: Option<(Time, Wake)>,
     /// Time of the last [`Self::poll_transmit`].
@@ -221,6 +223,7 @@ impl Session {
             remote_addrs: RemoteAddrs::default(),
             events: VecDeque::new(),
             counters: Counters::new(),
+            lost_before: 0,
             wake: None,
             polled: Time::ZERO,
             options: OptionBuf::new(),
@@ -440,6 +443,7 @@ impl Session {
             peer_addresses: self.remote_addrs.list(),
             queue: self.classes.view(now),
             queue_stats: self.classes.stats(),
+            lost: self.lost(),
             rules: self.classes.rules(),
             reorder: self.reorderer.stats(),
             repair: self.repair.stats(),

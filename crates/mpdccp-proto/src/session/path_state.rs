@@ -87,11 +87,8 @@ impl Session {
         if path.was_up {
             path.last_up = Some(path.heard());
         }
-        if let Some(conn) = path.conn.take() {
-            self.gone.push(Gone::of(&conn, path.ours));
-            self.dying.push(conn);
-        }
-        if core::mem::replace(&mut path.state, PathState::Down) == PathState::Up {
+        self.retire(i);
+        if core::mem::replace(&mut self.paths[i].state, PathState::Down) == PathState::Up {
             self.alive = now;
         }
         self.uncouple(id);
@@ -142,6 +139,21 @@ impl Session {
         } else if unknown_ci && self.role == Role::Client && !self.paths.iter().any(Subflow::is_live) {
             self.finish(Reason::UnknownToPeer);
         }
+    }
+
+    /// Parts a path from its connection, which has ended but may still have a last packet to send.
+    pub(super) fn retire(&mut self, i: usize) {
+        let path = &mut self.paths[i];
+        if let Some(conn) = path.conn.take() {
+            self.lost_before += lost(&conn);
+            self.gone.push(Gone::of(&conn, path.ours));
+            self.dying.push(conn);
+        }
+    }
+
+    /// Returns the number of packets lost on all connections that the session has had.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost_before + self.paths.iter().filter_map(|p| p.conn.as_ref()).map(lost).sum::<u64>()
     }
 
     pub(super) fn evidence(&self, path: &Subflow) -> Evidence {
@@ -257,4 +269,8 @@ impl Session {
             conn.send_options(encode(&[option]).as_bytes());
         }
     }
+}
+
+fn lost(conn: &Connection) -> u64 {
+    conn.tx_view().map_or(0, |view| view.lost.packets)
 }

@@ -104,6 +104,32 @@ fn paths_are_added_and_removed_while_data_runs() {
 }
 
 #[test]
+fn losses_stay_counted_when_their_path_closes_and_when_it_reconnects() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.wires.iter_mut().for_each(|wire| wire.loss = 20);
+    net.stream(Client, id, 0, 1000, Duration::from_millis(2));
+    net.wires.iter_mut().for_each(|wire| wire.loss = 0);
+    net.stream(Client, id, 1000, 100, Duration::from_millis(2));
+    net.run(secs(1));
+    let lost = |net: &Net| net.status(Client, id).lost;
+    let on_path =
+        |net: &Net, i: usize| net.status(Client, id).paths[i].tx.as_ref().map_or(0, |tx| tx.lost.packets);
+    let before = lost(&net);
+    assert!(on_path(&net, 0) > 0 && on_path(&net, 1) > 0);
+    assert_eq!(before, on_path(&net, 0) + on_path(&net, 1));
+    // Path 0 closes and opens again, with a connection that counts from zero.
+    let sid = net.server_id();
+    net.server.remove_path(net.now, sid, PathId(0));
+    net.run(secs(60));
+    assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
+    assert_eq!((on_path(&net, 0), lost(&net)), (0, before));
+    net.client.remove_path(net.now, id, PathId(1));
+    net.run(secs(1));
+    assert_eq!(net.status(Client, id).paths.len(), 1);
+    assert_eq!(lost(&net), before);
+}
+
+#[test]
 fn a_path_removed_while_it_connects_leaves_the_others_a_try() {
     let mut net = Net::new(1, 2, config());
     net.wires[0].up = false;

@@ -33,7 +33,7 @@ impl Transfer {
             dropped,
             // Count messages rather than the paths' packets, because some packets carry no message.
             left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
-            lost: paths.iter().map(|path| path.lost).sum(),
+            lost: status.lost,
             short: sender.short as u64,
             paths,
         };
