@@ -360,8 +360,9 @@ impl Streams {
 /// Returns how many datagrams a session has dropped.
 fn dropped(status: &mpdccp_proto::SessionStatus) -> u64 {
     let queue = &status.queue_stats;
-    let at_close = status.counters.get(&Counter::DroppedAtClose).copied().unwrap_or(0);
-    queue.dropped_full + queue.dropped_old + queue.dropped_early + queue.dropped_too_big + at_close
+    let counted = |what: Counter| status.counters.get(&what).copied().unwrap_or(0);
+    let unqueued = counted(Counter::DroppedAtClose) + counted(Counter::QueuesFull);
+    queue.dropped_full + queue.dropped_old + queue.dropped_early + queue.dropped_too_big + unqueued
 }
 
 impl Drop for Streams {

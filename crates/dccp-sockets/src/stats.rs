@@ -16,7 +16,8 @@ pub struct Stats {
     /// How many of `sent` are waiting in the queue.
     pub queued: u64,
     /// How many of `sent` were dropped because no path could carry their size any more, because the peer's
-    /// application no longer listens, or because the connection failed before sending them.
+    /// application no longer listens, because thousands of connections filled the memory for queues, or
+    /// because the connection failed before sending them.
     pub dropped: u64,
     /// How many of `sent` were dropped because the queue was full
     /// ([`Options::send_policy`](crate::Options::send_policy)).

@@ -23,6 +23,7 @@ impl Endpoint {
         if let Some(entry) = self.sessions.get_mut(&session) {
             let more = data.len() as u64;
             if !self.memory.allows(entry.queued, more, sessions) {
+                entry.session.count(Counter::QueuesFull);
                 return self.stats.count(Counter::QueuesFull);
             }
             // Datagrams that the queue drops or sends are subtracted when the session takes its turn.

@@ -252,7 +252,7 @@ impl Session {
         session
     }
 
-    fn count(&mut self, what: Counter) {
+    pub(crate) fn count(&mut self, what: Counter) {
         count(&mut self.counters, what);
     }
 

@@ -63,6 +63,9 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     assert_eq!(rest, 20 * crate::common::datagram(0).len() as u64);
     let refused = counted(&net.client.stats().counters, "queues_full");
     assert!(refused > 800, "{refused}");
+    // The session that lost the datagrams counts them, too.
+    let refused_of = |id| counted(&net.status(Client, id).counters, "queues_full");
+    assert_eq!((refused_of(flooding), refused_of(modest)), (refused, 0));
     // Once these packets are sent, there is room again.
     net.run(Duration::from_secs(2));
     net.client.send(net.now, flooding, crate::common::datagram(1), Default::default());
