@@ -380,6 +380,13 @@ impl Transfer {
             self.server_output = "the server did not send its output".into();
             self.close(core, now, session);
         } else if self.stage == Stage::Asking {
+            let both = self.test.as_ref().is_some_and(|test| test.up && (test.down || test.echo));
+            // If the peer sends data, too, its results may still wait behind that data in its queue.
+            if !both {
+                self.failure = Some(
+                    "the other end did not report what it received; the last data may be lost, so run the test again".into(),
+                );
+            }
             self.on_results(core, now, session);
         }
         false

@@ -219,6 +219,24 @@ fn a_client_gives_up_on_the_output() {
 }
 
 #[test]
+fn an_upload_without_results_fails() {
+    alone(|core| {
+        let mut client = Transfer::new(Mode::Ask(upload()), None, ClockId::here(), at(0));
+        client.hears(core, &Limits::default(), Control::Ready);
+        client.stage = Stage::Asking;
+        client.say = Some(Say { what: Control::Done { sent: None, cpu: None }, at: at(0), left: REPEATS });
+        let mut now = at(0);
+        while client.stage == Stage::Asking {
+            assert!(now < at(60_000), "the client still asks");
+            client.fill(core, now, SESSION, 64);
+            now = client.next_timeout().unwrap_or(now);
+        }
+        assert_eq!(client.stage, Stage::Closing);
+        assert!(client.failure.is_some_and(|why| why.contains("did not report what it received")));
+    });
+}
+
+#[test]
 fn bursts_that_a_client_requests_reach_the_sender() {
     alone(|core| {
         let test = Test { up: false, down: true, rate_bps: Some(9_600_000), burst: 10, ..upload() };
