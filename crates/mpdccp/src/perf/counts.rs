@@ -152,10 +152,12 @@ impl In {
         }
     }
 
-    /// Returns a meter's total counts.
+    /// Returns a meter's total counts. The rate leaves out the first message, because the time between the
+    /// first and the last message contains the transmission of all messages but the first.
     pub(crate) fn total(meter: &Meter) -> In {
         let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
-        In::of(&meter.total, meter, span.as_secs_f64(), Some(meter.reordered))
+        let all = In::of(&meter.total, meter, span.as_secs_f64(), Some(meter.reordered));
+        In { mbps: mbps(all.bytes - meter.first_len, all.seconds), ..all }
     }
 
     /// Returns the counts since the last call. The time since then is `span`.
@@ -196,6 +198,21 @@ mod tests {
     use super::*;
     use crate::perf::message::{self, ClockId};
     use mpdccp_units::Time;
+
+    #[test]
+    fn the_rate_of_a_test_does_not_depend_on_the_number_of_messages() {
+        let clock = ClockId::here();
+        let mut meter = Meter::new(clock);
+        assert_eq!(In::total(&meter).mbps, 0.0);
+        for number in 0..3 {
+            let at = Time::from_millis(1000 + u64::from(number));
+            meter.on_message(at, &message::write(number, 1000, clock, at));
+        }
+        // A message of 1000 bytes each millisecond is 8 Mbit/s.
+        let In { seconds, messages, bytes, mbps, .. } = In::total(&meter);
+        assert_eq!((seconds, messages, bytes), (0.002, 3, 3000));
+        assert!((mbps - 8.0).abs() < 1e-9, "{mbps}");
+    }
 
     #[test]
     fn losses_of_an_interval_are_those_since_the_beginning() {

@@ -137,6 +137,8 @@ pub(crate) struct Meter {
     pub(crate) malformed: u64,
     pub(crate) first: Option<Time>,
     pub(crate) last: Option<Time>,
+    /// Length of the first message in bytes.
+    pub(crate) first_len: u64,
 }
 
 impl Meter {
@@ -156,6 +158,7 @@ impl Meter {
             malformed: 0,
             first: None,
             last: None,
+            first_len: 0,
         }
     }
 
@@ -191,7 +194,9 @@ impl Meter {
                 span.reverse.add(now.as_nanos().wrapping_sub(arrival.as_nanos()) as i64);
             }
         }
-        self.first.get_or_insert(now);
+        if self.first.is_none() {
+            (self.first, self.first_len) = (Some(now), bytes.len() as u64);
+        }
         self.last = Some(now);
     }
 
