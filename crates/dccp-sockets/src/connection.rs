@@ -204,7 +204,7 @@ impl Connection {
     }
 
     /// Waits for a datagram, then appends up to `most` queued datagrams to `into`. Returns the number
-    /// appended.
+    /// appended. If `most` is 0, returns 0 at once.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).

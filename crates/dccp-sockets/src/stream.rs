@@ -185,19 +185,15 @@ impl State {
         into: &mut Vec<Vec<u8>>,
         most: usize,
     ) -> Option<Result<usize, RecvError>> {
-        let first = match self.recv()? {
-            Ok(first) => first,
-            Err(closed) => return Some(Err(closed)),
-        };
-        into.push(first);
-        let mut received = 1;
-        while received < most
-            && let Some(Ok(data)) = self.recv()
-        {
-            into.push(data);
-            received += 1;
+        let before = into.len();
+        while into.len() - before < most {
+            match self.recv() {
+                Some(Ok(data)) => into.push(data),
+                end if into.len() == before => return end.map(|end| end.map(|_| 0)),
+                _ => break,
+            }
         }
-        Some(Ok(received))
+        Some(Ok(into.len() - before))
     }
 
     /// Returns the next event, `None` if there is none yet, or `Some(None)` if no more will occur.

@@ -112,6 +112,7 @@ impl Connection {
     }
 
     /// Waits for a datagram, then returns all that are available, at most `most`, or [] after a clean end.
+    /// Raises ValueError if `most` is 0.
     #[pyo3(signature = (most=64, timeout=None))]
     fn recv_many<'py>(
         &self,
@@ -119,6 +120,10 @@ impl Connection {
         most: usize,
         timeout: Option<f64>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        // An empty list would mean the end.
+        if most == 0 {
+            return Err(PyValueError::new_err("`most` is 0; it must be at least 1"));
+        }
         let first = self.recv(py, timeout)?;
         let mut all = vec![first];
         while all.len() < most && !all[0].as_bytes().is_empty() {

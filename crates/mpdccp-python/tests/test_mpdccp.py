@@ -243,6 +243,7 @@ class Blocking(unittest.TestCase):
         self.assertEqual(received, sent)
         here.finish(PATIENT)
         self.assertEqual(there.recv_many(timeout=PATIENT), [])
+        self.assertRaises(ValueError, there.recv_many, 0)
 
     def test_errors_are_those_of_sockets(self):
         listener, here, there = pair(server={"service": "SC:one"}, client={"service": "SC:one"})

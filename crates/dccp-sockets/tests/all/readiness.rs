@@ -89,6 +89,7 @@ fn datagrams_go_in_batches_and_into_the_callers_memory() {
         let received = there.recv_many(&mut got, 4 - before).unwrap();
         assert_eq!(got.len(), before + received);
     }
+    assert_eq!(there.recv_many(&mut got, 0), Ok(0), "one more datagram is on its way");
     assert_eq!(got, datagrams[..4]);
     let mut small = [0; 10];
     assert_eq!(there.recv_into(&mut small), Err(RecvError::BufferTooSmall { len: 500 }));

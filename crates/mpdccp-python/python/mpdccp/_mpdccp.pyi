@@ -138,7 +138,8 @@ class Connection:
         """Waits for the next datagram, and copies it into a writable buffer. Returns its length, or 0 after a
         clean end."""
     def recv_many(self, most: int = 64, timeout: float | None = None) -> list[bytes]:
-        """Waits for a datagram, then returns all that are available, at most `most`, or [] after a clean end."""
+        """Waits for a datagram, then returns all that are available, at most `most`, or [] after a clean end.
+        Raises ValueError if `most` is 0."""
     def next_event(self, timeout: float | None = None) -> Event | None:
         """Waits for the next event. Returns None after the last event."""
     def try_event(self) -> Event | None:
