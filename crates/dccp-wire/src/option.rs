@@ -102,9 +102,14 @@ impl<'a> Iterator for Options<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         // RFC 4340 section 5.8.1: padding may be anywhere. Section 5.8.2: Mandatory followed by padding is
-        // also padding.
-        while let [0, ref rest @ ..] | [MANDATORY, 0, ref rest @ ..] = *self.rest {
-            self.rest = rest;
+        // also padding, but not if it is itself the option that another Mandatory marks.
+        let marked = matches!(self.last, [MANDATORY]);
+        loop {
+            self.rest = match *self.rest {
+                [0, ref rest @ ..] => rest,
+                [MANDATORY, 0, ref rest @ ..] if !marked => rest,
+                _ => break,
+            };
         }
         let kind = *self.rest.first()?;
         let len = match *self.rest {

@@ -324,7 +324,7 @@ fn options_that_data_may_not_carry_are_ignored_on_it() {
 fn mandatory_is_obeyed_or_fatal() {
     use ResetCode::{MandatoryError, OptionError};
     #[allow(clippy::type_complexity)]
-    let table: [(&[u8], Option<(ResetCode, [u8; 3])>); 12] = [
+    let table: [(&[u8], Option<(ResetCode, [u8; 3])>); 13] = [
         (&[1, 0, 0, 0], None),
         (&[1, 2], None),
         (&[1, 41, 6, 1, 2, 3, 4], None),
@@ -336,6 +336,7 @@ fn mandatory_is_obeyed_or_fatal() {
         (&[1, 46, 4, 9, 3], Some((MandatoryError, [46, 9, 3]))),
         (&[1, 128, 3, 7], Some((MandatoryError, [128, 7, 0]))),
         (&[1, 1, 2, 0], Some((OptionError, [1, 0, 0]))),
+        (&[1, 1, 0, 2], Some((OptionError, [1, 0, 0]))),
         (&[2, 2, 2, 1], Some((OptionError, [1, 0, 0]))),
     ];
     for (options, meant) in table {

@@ -179,7 +179,8 @@ fn mandatory() {
     // error of the connection, so the parser returns it.
     assert_eq!(read(&[1, 0, 2]), [Ok(Opt::SlowReceiver)]);
     assert_eq!(read(&[1, 2, 0, 1]), [Ok(Opt::Mandatory), Ok(Opt::SlowReceiver), Ok(Opt::Mandatory)]);
-    assert_eq!(read(&[1, 1, 0]), [Ok(Opt::Mandatory)]);
+    // A Mandatory before another is an error, too, even if padding follows.
+    assert_eq!(read(&[1, 1, 0, 2]), [Ok(Opt::Mandatory), Ok(Opt::Mandatory), Ok(Opt::SlowReceiver)]);
 }
 
 #[test]
