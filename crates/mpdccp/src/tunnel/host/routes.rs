@@ -49,5 +49,30 @@ pub(crate) fn ip(args: &[&str]) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let why = String::from_utf8_lossy(&output.stderr);
-    Err(format!("`ip {}`: {}", args.join(" "), why.trim()))
+    let why =
+        if lacks_feature(&why) { "BusyBox's `ip` cannot do this; install iproute2" } else { why.trim() };
+    Err(format!("`ip {}`: {why}", args.join(" ")))
+}
+
+/// Returns whether this is an error of BusyBox's `ip`, the default of Alpine and OpenWrt, about an option or
+/// argument that it does not know.
+fn lacks_feature(error: &str) -> bool {
+    error.contains("BusyBox v") || error.starts_with("ip: invalid argument ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_busybox_does_not_know_needs_iproute2() {
+        assert!(lacks_feature(
+            "ip: unrecognized option: j\nBusyBox v1.36.1 (2023-11-07) multi-call binary.\n"
+        ));
+        assert!(lacks_feature("ip: invalid argument 'suppress_prefixlength' to 'ip'\n"));
+        for same_with_iproute2 in ["ip: RTNETLINK answers: File exists\n", "RTNETLINK answers: File exists\n"]
+        {
+            assert!(!lacks_feature(same_with_iproute2));
+        }
+    }
 }
