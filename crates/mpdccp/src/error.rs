@@ -43,8 +43,8 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Returns what helps against this error in reading a file, as the end of a message. It is empty unless
-/// permission is missing.
+/// Returns what helps against this error in reading or creating a file, as the end of a message. It is empty
+/// if the error says enough.
 pub(crate) fn remedy(e: &std::io::Error, file: &Path) -> String {
     match e.kind() {
         // In the packaged unit, root may not read other users' files.
@@ -52,6 +52,21 @@ pub(crate) fn remedy(e: &std::io::Error, file: &Path) -> String {
             format!("; if it belongs to another user, run: chown root {}", file.display())
         }
         ErrorKind::PermissionDenied => "; use sudo".into(),
+        ErrorKind::ReadOnlyFilesystem => {
+            "; if the tunnel runs under systemd, use a file below /var/lib/mpdccp or /run/mpdccp".into()
+        }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_place_names_the_writable_ones() {
+        let remedy = |kind: ErrorKind| remedy(&kind.into(), Path::new("/opt/capture.pcap"));
+        assert!(remedy(ErrorKind::ReadOnlyFilesystem).contains("below /var/lib/mpdccp"));
+        assert_eq!(remedy(ErrorKind::StorageFull), "");
     }
 }

@@ -1,6 +1,6 @@
 //! `tunnel up` sets up the tunnel, runs it, and cleans up.
 
-use crate::error::Error;
+use crate::error::{Error, remedy};
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, ControlSocket};
 use crate::tunnel::face::events::{LogFormat, log};
@@ -62,7 +62,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         drivers.push(Driver::new(endpoint, |core| -> Result<TunnelApp, Error> {
             if let Some(file) = &cfg.capture {
                 let file = numbered(file, shard);
-                let cannot = |e| Error::usage(format!("cannot write {}: {e}", file.display()));
+                let cannot = |e: std::io::Error| {
+                    Error::usage(format!(
+                        "capture: cannot write {}: {e}{}",
+                        file.display(),
+                        remedy(&e, &file)
+                    ))
+                };
                 core.net.capture = Some(Capture::create(&file).map_err(cannot)?);
             }
             let now = core.clock.now();

@@ -1,6 +1,6 @@
 //! Reads the keys of the configuration and its key files, and gives them to the secure channels.
 
-use crate::error::Error;
+use crate::error::{Error, remedy};
 use crate::keys::read_secret;
 use dccp_net::{Clock, Core};
 use dccp_secure::{
@@ -66,7 +66,9 @@ pub(crate) fn secure(
     }
     if let Some(path) = &cfg.keylog {
         let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        let cannot = |e| Error::usage(format!("keylog: cannot write {}: {e}", path.display()));
+        let cannot = |e: std::io::Error| {
+            Error::usage(format!("keylog: cannot write {}: {e}{}", path.display(), remedy(&e, path)))
+        };
         let file = options.map_err(cannot)?;
         // If the file already existed, it has kept its mode.
         if file.metadata().map_err(cannot)?.is_file() {
