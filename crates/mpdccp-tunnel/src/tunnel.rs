@@ -301,7 +301,8 @@ impl Tunnel {
         if let Some(number) = self.peers.of(session).filter(|n| self.peers[*n].has_left(session)) {
             if let SessionEvent::Closed(_) = event {
                 let paths = leaving::ended(cx, &mut self.peers[number], session);
-                paths.iter().for_each(|path| self.paths.retire(cx, path));
+                let name = self.peers[number].name();
+                paths.iter().for_each(|path| self.paths.retire(cx, name, path));
                 self.peers.forget(session);
             }
             return;
@@ -349,7 +350,8 @@ impl Tunnel {
             HostEvent::Looked(looked) => {
                 self.peers.on_looked(cx, &looked);
                 if self.cfg.is_client() {
-                    client::charge(cx, &mut self.peers, &mut self.quotas, &mut self.timestamp, &looked);
+                    let state = (&mut self.quotas, &mut self.timestamp);
+                    client::charge(cx, &mut self.peers, &mut self.paths, state, &looked);
                 }
             }
             HostEvent::Interfaces(_) | HostEvent::Resolved { .. } if cx.closing => {}

@@ -46,8 +46,8 @@ pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
 pub(crate) fn charge(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
-    quotas: &mut Quotas,
-    timestamp: &mut Timestamp,
+    paths: &mut Paths,
+    (quotas, timestamp): (&mut Quotas, &mut Timestamp),
     looked: &Looked,
 ) {
     if let Some(handshake) = looked.handshake {
@@ -59,5 +59,7 @@ pub(crate) fn charge(
         peer.on_looked(cx, looked);
         peer.on_encapsulation(cx, looked);
         quotas.charge(cx, peer, looked);
+    } else if let Some((peer, path)) = paths.retired(looked.socket) {
+        quotas.charge_closed(cx, peer, path, looked);
     }
 }

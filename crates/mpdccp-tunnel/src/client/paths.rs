@@ -26,8 +26,8 @@ pub(crate) struct Paths {
     names: Names,
     interfaces: Vec<Interface>,
     requests: u64,
-    /// Sockets of closed paths, and when to close them.
-    retired: Vec<(Time, u32)>,
+    /// Closed paths whose sockets are still open: when to close the socket, the peer's name, and the path.
+    retired: Vec<(Time, String, OpenPath)>,
 }
 
 impl Paths {
@@ -308,16 +308,23 @@ impl Paths {
                 cx.endpoint.remove_path(cx.now, session, id);
             }
         }
-        self.retire(cx, &path);
+        self.retire(cx, peers[number].name(), &path);
         path
     }
 
     /// Closes the socket of a removed path after its last packets have left.
-    pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
-        // Ask for the time of the last handshake over this socket, in order to store it. A server refuses
-        // handshakes that are older than the last one.
+    pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, peer: &str, path: &OpenPath) {
+        // Ask for the time of the last handshake over this socket, in order to store it: a server refuses
+        // handshakes that are older than the last one. The answer also has the traffic that the quota does
+        // not contain yet.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
-        self.retired.push((cx.now + LINGER, path.socket));
+        self.retired.push((cx.now + LINGER, peer.to_owned(), path.clone()));
+    }
+
+    /// Returns the closed path that has this socket, and the name of its peer.
+    pub(crate) fn retired(&mut self, socket: u32) -> Option<(&str, &mut OpenPath)> {
+        let mut all = self.retired.iter_mut().map(|(_, peer, path)| (peer.as_str(), path));
+        all.find(|(_, path)| path.socket == socket)
     }
 
     /// Closes a path, whether it is open or waiting.
@@ -327,7 +334,7 @@ impl Paths {
             self.close(cx, peers, number, at);
         }
         let left = leaving::remove_path(cx, &mut peers[number], name);
-        left.iter().for_each(|path| self.retire(cx, path));
+        left.iter().for_each(|path| self.retire(cx, peers[number].name(), path));
     }
 
     /// Adds a path on command. Returns true if the caller can reply now, or false if the host must open the
@@ -391,14 +398,14 @@ impl Paths {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.retired.iter().map(|(at, _)| *at).min()
+        self.retired.iter().map(|(at, ..)| *at).min()
     }
 
     /// Closes the sockets of closed paths once their linger time has passed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) {
-        self.retired.retain(|(at, socket)| {
+        self.retired.retain(|(at, _, path)| {
             if *at <= cx.now {
-                cx.out.push(Action::CloseSocket(*socket));
+                cx.out.push(Action::CloseSocket(path.socket));
             }
             *at > cx.now
         });

@@ -5,6 +5,7 @@ use crate::Cx;
 use crate::action::{Actions, StateFile};
 use crate::config::PathSpec;
 use crate::host::Looked;
+use crate::path::OpenPath;
 use crate::peer::Peer;
 use crate::status::PathReport;
 use mpdccp_units::{Duration, Time};
@@ -104,14 +105,32 @@ impl Quotas {
         used.bytes
     }
 
+    /// Charges a socket's new traffic to its path. Returns the path's volume for this month.
+    fn count(&mut self, peer: &str, path: &mut OpenPath, looked: &Looked) -> u64 {
+        let more = looked.carried.saturating_sub(path.charged);
+        path.charged = looked.carried;
+        // A reload of the configuration may have removed the quota.
+        if is_counted(&path.spec) { self.add(looked.unix, peer, &path.spec, more) } else { 0 }
+    }
+
+    /// Charges what a closed path carried since it was charged last.
+    pub(crate) fn charge_closed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peer: &str,
+        path: &mut OpenPath,
+        looked: &Looked,
+    ) {
+        self.count(peer, path, looked);
+        // It may have been the only open path, so save now: the next charge may never come.
+        self.save(cx.out);
+    }
+
     /// Charges a socket's traffic to its path. The path goes on standby once its quota is used up.
     pub(crate) fn charge(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, looked: &Looked) {
         let name = peer.cfg.name.clone();
         let Some(path) = peer.open_paths_mut().find(|p| p.socket == looked.socket) else { return };
-        let more = looked.carried.saturating_sub(path.charged);
-        path.charged = looked.carried;
-        // A reload of the configuration may have removed the quota.
-        let used = if is_counted(&path.spec) { self.add(looked.unix, &name, &path.spec, more) } else { 0 };
+        let used = self.count(&name, path, looked);
         let exhausted = path.spec.quota.is_some_and(|quota| used >= quota.0);
         if std::mem::replace(&mut path.exhausted, exhausted) != exhausted {
             let path = path.spec.name.clone();

@@ -593,6 +593,21 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     assert!(saved[&StateFile::Volumes].contains("\"bytes\": 12"), "{saved:?}");
 }
 
+/// The traffic between the last look at a socket and the end of its path counts toward the quota.
+#[test]
+fn a_path_that_closes_is_charged_to_its_end() {
+    let file = ClientFile { quota: true, ..ClientFile::new() };
+    let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    let path = world.hosts[0].sockets.values_mut().find(|socket| socket.interface == "p0").unwrap();
+    path.bytes += 600_000;
+    world.hosts[0].command(world.now, Command::PathDel { peer: None, name: "a".into() });
+    world.run(SECOND);
+    let saved = &world.hosts[0].saved[&StateFile::Volumes];
+    let volumes: serde_json::Value = serde_json::from_str(saved).unwrap();
+    assert!(volumes["hub/a"]["bytes"].as_u64() >= Some(600_000), "{saved}");
+}
+
 /// If a client keeps reconnecting, the number of log lines about it is limited.
 #[test]
 fn a_peer_cannot_fill_the_log() {
