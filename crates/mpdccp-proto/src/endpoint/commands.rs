@@ -127,7 +127,7 @@ impl Endpoint {
     /// Sets whether the application reads too slowly. While it does, all Acks carry Slow Receiver, and the
     /// peer does not increase its rate (RFC 4340 section 11.6).
     pub fn set_slow_receiver(&mut self, now: Time, session: SessionId, slow: bool) {
-        self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
+        self.with(now, session, |s| s.set_slow_receiver(slow));
     }
 
     /// Reports the state of a path's link: whether sending on it fails (`up` is false) or works again.

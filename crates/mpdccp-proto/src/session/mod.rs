@@ -10,6 +10,7 @@ mod confirm;
 mod couple;
 mod event;
 mod fec;
+mod gone;
 mod handshake;
 mod input;
 mod join;
@@ -57,9 +58,10 @@ use carried::Carried;
 use class_queues::ClassQueues;
 use dccp_cc::Coupling;
 use dccp_proto::ccid::AckVecSender;
-use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State};
+use dccp_proto::{CcOptions, Config, Connection, Ports, State};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
 use fec::Fec;
+use gone::Gone;
 use mpdccp_units::{Duration, Time};
 use plausible::Plausible;
 use rand_chacha::ChaCha20Rng;
@@ -80,24 +82,6 @@ const MAX_DELIVERABLE: usize = 16_384;
 pub(super) enum Role {
     Client,
     Server,
-}
-
-/// A connection that ended, with the route and ports by which its packets were recognised.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Gone {
-    pub(crate) route: Route,
-    pub(crate) ports: Ports,
-    /// Whether the connection is in TIMEWAIT (RFC 4340 section 8.3).
-    pub(crate) time_wait: bool,
-}
-
-impl Gone {
-    /// `ours` says whether this end opened the connection. If so, its ports are not reused even after a Reset
-    /// by this end, because the peer that received the Reset is in TIMEWAIT.
-    fn of(conn: &Connection, ours: bool) -> Gone {
-        let time_wait = conn.state() == State::TimeWait || ours;
-        Gone { route: conn.route(), ports: conn.ports(), time_wait }
-    }
 }
 
 /// One session, used like the endpoint: after inputs and commands, drain
@@ -159,6 +143,8 @@ pub(crate) struct Session {
     remote_addrs: RemoteAddrs,
     events: VecDeque<SessionEvent>,
     counters: Counters,
+    /// Whether this end's application reads too slowly.
+    slow_receiver: bool,
     /// Number of packets lost by connections that have ended.
     lost_before: u64,
     /// Time at which sending may continue, as determined by the last [`Self::poll_transmit`].
@@ -223,6 +209,7 @@ impl Session {
             remote_addrs: RemoteAddrs::default(),
             events: VecDeque::new(),
             counters: Counters::new(),
+            slow_receiver: false,
             lost_before: 0,
             wake: None,
             polled: Time::ZERO,
@@ -304,6 +291,13 @@ impl Session {
         taken
     }
 
+    /// Sets whether this end's application reads too slowly, on these paths and on paths that open later.
+    pub(crate) fn set_slow_receiver(&mut self, slow: bool) {
+        self.slow_receiver = slow;
+        let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
+        connections.for_each(|conn| conn.set_slow_receiver(slow));
+    }
+
     /// Queues one datagram.
     pub(crate) fn send(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         let info = PktInfo { len: data.len(), ..info };
@@ -341,11 +335,6 @@ impl Session {
     pub(crate) fn poll_event(&mut self) -> Option<SessionEvent> {
         let stream = || Some(SessionEvent::Stream(self.streams.as_mut()?.streams.poll_event()?));
         self.events.pop_front().or_else(stream)
-    }
-
-    /// Returns the next connection that has ended. From now on, its packets belong to no connection.
-    pub(crate) fn poll_gone(&mut self) -> Option<Gone> {
-        self.gone.pop()
     }
 
     /// Runs the timers that are due.

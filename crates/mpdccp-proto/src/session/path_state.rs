@@ -4,7 +4,7 @@
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
 use super::subflow::{CONNECT_GAP, Stage, Subflow};
-use super::{Gone, Reason, Role, Session, SessionEvent, encode};
+use super::{Reason, Role, Session, SessionEvent, encode};
 use crate::{Counter, PathState, SessionState};
 use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
@@ -68,6 +68,7 @@ impl Session {
         if path.removed || self.state == SessionState::Closing {
             return conn.close(now, false);
         }
+        conn.set_slow_receiver(self.slow_receiver);
         path.open(now);
         let (id, prio) = (path.id, path.cfg.prio);
         if self.state == SessionState::Connecting {
@@ -139,21 +140,6 @@ impl Session {
         } else if unknown_ci && self.role == Role::Client && !self.paths.iter().any(Subflow::is_live) {
             self.finish(Reason::UnknownToPeer);
         }
-    }
-
-    /// Parts a path from its connection, which has ended but may still have a last packet to send.
-    pub(super) fn retire(&mut self, i: usize) {
-        let path = &mut self.paths[i];
-        if let Some(conn) = path.conn.take() {
-            self.lost_before += lost(&conn);
-            self.gone.push(Gone::of(&conn, path.ours));
-            self.dying.push(conn);
-        }
-    }
-
-    /// Returns the number of packets lost on all connections that the session has had.
-    pub(super) fn lost(&self) -> u64 {
-        self.lost_before + self.paths.iter().filter_map(|p| p.conn.as_ref()).map(lost).sum::<u64>()
     }
 
     pub(super) fn evidence(&self, path: &Subflow) -> Evidence {
@@ -269,8 +255,4 @@ impl Session {
             conn.send_options(encode(&[option]).as_bytes());
         }
     }
-}
-
-fn lost(conn: &Connection) -> u64 {
-    conn.tx_view().map_or(0, |view| view.lost.packets)
 }

@@ -573,5 +573,11 @@ fn a_slow_application_is_told_of() {
     };
     // RFC 4340 section 11.6: Acks carry Slow Receiver.
     assert!(told(&mut net, true) > 10);
+    // Acks of a path that opens now carry it, too.
+    net.add_wire();
+    net.client.add_path(net.now, id, path(1)).unwrap();
+    net.run(Duration::from_secs(1));
+    net.stream(Client, id, 0, 100, GAP);
+    assert!(net.status(Client, id).paths[1].stats.slow_receiver > 5);
     assert_eq!(told(&mut net, false), 0);
 }
