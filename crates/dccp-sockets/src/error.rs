@@ -1,3 +1,4 @@
+use crate::sockets;
 use mpdccp_proto::Reason;
 use std::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -21,6 +22,20 @@ pub enum ConnectError {
     /// A system error, with the operation that failed: for example, the address is in use or does not exist,
     /// there is no route, or permission is denied.
     Io(io::Error),
+}
+
+impl ConnectError {
+    /// Returns the same error for another caller.
+    pub(crate) fn again(&self) -> ConnectError {
+        match self {
+            ConnectError::NoAddress => ConnectError::NoAddress,
+            ConnectError::Options(why) => ConnectError::Options(*why),
+            ConnectError::TimedOut => ConnectError::TimedOut,
+            ConnectError::Refused(reason) => ConnectError::Refused(*reason),
+            ConnectError::Forked => ConnectError::Forked,
+            ConnectError::Io(error) => ConnectError::Io(sockets::again(error)),
+        }
+    }
 }
 
 /// Error while sending a datagram. The caller still has the datagram.

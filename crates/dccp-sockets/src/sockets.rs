@@ -49,6 +49,16 @@ pub(crate) fn about(what: &str, source: io::Error) -> io::Error {
     io::Error::new(source.kind(), About { what: what.to_owned(), source })
 }
 
+/// Returns an error with the same operation and errno value.
+pub(crate) fn again(error: &io::Error) -> io::Error {
+    let context = error.get_ref().and_then(|inner| inner.downcast_ref::<About>());
+    match (context, error.raw_os_error()) {
+        (Some(About { what, source }), _) => about(what, again(source)),
+        (None, Some(errno)) => io::Error::from_raw_os_error(errno),
+        (None, None) => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
 /// Changes the port of an address. Keeps the scope of a link-local address.
 pub(crate) fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);

@@ -225,9 +225,9 @@ impl State {
 
     /// Returns the result of opening the connection, or `None` while the connection is still opening.
     pub(crate) fn opening(&mut self) -> Option<Result<(), ConnectError>> {
-        match (self.opened, self.failed.take(), self.end) {
+        match (self.opened, &self.failed, self.end) {
             (Some(_), ..) => Some(Ok(())),
-            (None, Some(error), _) => Some(Err(error)),
+            (None, Some(error), _) => Some(Err(error.again())),
             (None, None, Some(Reason::NoAnswer)) => Some(Err(ConnectError::TimedOut)),
             (None, None, end) => end.map(|reason| Err(ConnectError::Refused(reason))),
         }
