@@ -65,8 +65,8 @@ impl CoDel {
             }
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
-                self.drop_next = self.after(self.drop_next);
                 if self.marked(&mut item, ledger) {
+                    self.drop_next = self.after(self.drop_next);
                     return Some(item);
                 }
                 ledger.dropped(Reason::Early, item.meta.bytes);
@@ -76,6 +76,9 @@ impl CoDel {
                 };
                 (item, too_late) = next;
                 self.dropping = too_late;
+                if self.dropping {
+                    self.drop_next = self.after(self.drop_next);
+                }
             }
         } else if too_late {
             self.begin_dropping(now);
@@ -222,6 +225,24 @@ mod tests {
         // Much later, the count starts from one again.
         rig.run(2_145, 2_146, Duration::ZERO);
         assert_eq!(rig.run(9_000, 9_210, LATE), [9_100, 9_200]);
+    }
+
+    /// A drop that ends the dropping does not prolong the time in which dropping resumes near its previous
+    /// frequency (RFC 8289 section 5.5).
+    #[test]
+    fn the_last_drop_schedules_no_other() {
+        let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
+        assert_eq!(rig.run(1_000, 1_379, LATE), [1_100, 1_200, 1_271, 1_329]);
+        // A drop has been due since 1,378.6 ms. The packet behind the dropped one has a low delay.
+        rig.fifo = Fifo::default();
+        for arrived in [1_300, 1_379, 1_379, 1_379] {
+            let meta = Meta { bytes: 1_000, ..Meta::default() };
+            rig.fifo.push(Item { arrived: ms(arrived), meta, packet: () });
+        }
+        assert!(rig.codel.dequeue(ms(1_379), &mut rig.fifo, &mut rig.stats).is_some());
+        assert_eq!(rig.stats.early, 5);
+        // At 3,000 ms, more than 16 intervals have passed since that drop was due.
+        assert_eq!(rig.run(2_900, 3_110, LATE), [3_000, 3_100]);
     }
 
     #[test]
