@@ -1006,6 +1006,7 @@ int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
 /**
  * Reads bytes from a stream. Returns the number of bytes read, or 0 after the last; -EAGAIN if no bytes are
  * available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if either end has reset the stream.
+ * Bytes that arrived before the session ended can be read until DCCP_EVENT_CLOSED has been fetched.
  */
 ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     uint64_t now_ns,

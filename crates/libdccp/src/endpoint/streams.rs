@@ -86,6 +86,7 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
 
 /// Reads bytes from a stream. Returns the number of bytes read, or 0 after the last; -EAGAIN if no bytes are
 /// available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if either end has reset the stream.
+/// Bytes that arrived before the session ended can be read until DCCP_EVENT_CLOSED has been fetched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_read(
     endpoint: *mut dccp_endpoint,
@@ -98,7 +99,14 @@ pub unsafe extern "C" fn dccp_endpoint_stream_read(
     answer_size(|| {
         // SAFETY: dccp.h requires valid pointers from the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
-        act(endpoint, now_ns, session, |streams| streams.read(StreamId(stream), into))
+        let (id, stream) = (SessionId(session), StreamId(stream));
+        let ended = with(endpoint, |inner| {
+            Ok(inner.endpoint.unread_streams(id, |streams| streams.read(stream, into)))
+        })?;
+        match ended {
+            Some(read) => read.map_err(failed),
+            None => act(endpoint, now_ns, session, |streams| streams.read(stream, into)),
+        }
     })
 }
 

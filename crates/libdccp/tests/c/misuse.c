@@ -585,13 +585,22 @@ static void sealed_endpoints(void)
     EXPECT(strcmp(text, public_keys[0]), 0);
     EXPECT(dccp_endpoint_peer_key(ends[1], 998, text, sizeof text), -ENOTCONN);
     EXPECT(dccp_endpoint_add_path(ends[0], now, 998, 5, &at[1], 50001), -ENOTCONN);
-    /* The peer learns of the end although the channel closes with the session. */
+    EXPECT(dccp_endpoint_open_stream(ends[0], now, session, &stream), 0);
+    EXPECT(dccp_endpoint_stream_write(ends[0], now, session, stream, "the rest", 8), 8);
+    for (int n = 0; n < 20; n++)
+        turn(ends, at, &now, bytes, sizeof bytes);
+    while (dccp_endpoint_next_event(ends[1], &event) == 1)
+        if (event.kind == DCCP_EVENT_STREAM_OPENED)
+            accepted = event.stream;
+    /* The peer learns of the end although the channel closes with the session, and can still read the stream. */
     EXPECT(dccp_endpoint_close(ends[0], now, session), 0);
     for (int n = 0; n < 40; n++) {
         while (dccp_endpoint_next_event(ends[0], &event) == 1)
             ;
         turn(ends, at, &now, bytes, sizeof bytes);
-        while (dccp_endpoint_next_event(ends[1], &event) == 1)
+        if (n == 5)
+            EXPECT(dccp_endpoint_stream_read(ends[1], now, theirs, accepted, text, sizeof text), 8);
+        while (n >= 5 && dccp_endpoint_next_event(ends[1], &event) == 1)
             opened += event.kind == DCCP_EVENT_CLOSED && event.error == 0;
     }
     EXPECT(opened, 2);
