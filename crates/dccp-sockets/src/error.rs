@@ -29,7 +29,7 @@ impl ConnectError {
     pub(crate) fn again(&self) -> ConnectError {
         match self {
             ConnectError::NoAddress => ConnectError::NoAddress,
-            ConnectError::Options(why) => ConnectError::Options(*why),
+            ConnectError::Options(why) => ConnectError::Options(why),
             ConnectError::TimedOut => ConnectError::TimedOut,
             ConnectError::Refused(reason) => ConnectError::Refused(*reason),
             ConnectError::Forked => ConnectError::Forked,
