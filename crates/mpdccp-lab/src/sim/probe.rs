@@ -66,7 +66,7 @@ mod tests {
             assert_eq!(read_ip(&packet).is_some(), ip);
             assert_eq!(read(&packet[..10]), None);
         }
-        let segment = Data { flow: 2, start: 5, len: 100, no: 9, echo: 0, ecn: 0, cwr: false };
+        let segment = Data { flow: 2, start: 5, len: 100, no: 9, echo: 0, sent_ms: 0, ecn: 0, cwr: false };
         assert_eq!(read(&segment.packet()), Some((2, 9)));
     }
 }

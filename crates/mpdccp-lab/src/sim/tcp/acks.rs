@@ -11,7 +11,7 @@ use super::prr::Prr;
 use super::scoreboard::{Outstanding, State};
 use super::segment::Ack;
 use super::sender::{Digest, Sender};
-use super::timers::SLACK;
+use super::timers::{SLACK, after};
 use super::undo::Undo;
 
 impl Sender {
@@ -29,6 +29,9 @@ impl Sender {
         }
         let mut digest = Digest { advanced: ack.upto > self.acked, ..Digest::default() };
         let mut newly: Vec<Outstanding> = Vec::new();
+        if self.recover.is_none() && self.board.arrived() == 0 {
+            self.forget_retransmissions();
+        }
         let (acked_before, arrived_to) = (self.acked, self.board.arrived_to(self.acked));
         // Process the SACK blocks in the order of Linux, because the last segment processed sets RACK's
         // round-trip time.
@@ -79,9 +82,9 @@ impl Sender {
 
     /// Judges whether the last timeout was spurious.
     fn judge_timeout(&mut self, now: Time, ack: &Ack, newly: &[Outstanding], advanced: bool) {
-        let Some(frto) = &mut self.frto else { return };
         let original = newly.iter().any(|s| s.state == State::Lost && s.transmissions == 1);
-        let delayed = advanced && self.undo.is_some_and(|undo| undo.delayed(ack.echo));
+        let delayed = advanced && self.undo.is_some() && self.delayed(ack.echo);
+        let Some(frto) = &mut self.frto else { return };
         match frto.on_ack(original || delayed, advanced) {
             Judged::Open => return,
             Judged::Real => {}
@@ -98,26 +101,33 @@ impl Sender {
     /// losses.
     fn judge_recovery(&mut self, now: Time, ack: &Ack, acked_before: u64) -> bool {
         let advanced = self.acked > acked_before;
+        self.new_only = false;
         let over = self.recover.is_some_and(|end| match self.detector.is_quic() {
             // RFC 9002 section 7.3.2.
             true => self.detector.newest().is_some_and(|no| no >= self.reduced_at),
             false => self.acked >= end,
         });
         if let Some(undo) = self.undo {
-            if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
+            if self.recover.is_some() && advanced && self.delayed(ack.echo) {
                 let partly = !over && self.cause == Cause::Hole;
                 if partly && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
                 }
                 // The segment that filled the hole was only late, but other retransmissions in flight may be
-                // needed. Until these arrive, declare nothing else lost (`tcp_try_undo_partial`).
+                // needed. Until these arrive, declare nothing else lost, and send only new data
+                // (`tcp_try_undo_partial`).
                 if partly && self.board.repairing() > 0 {
+                    self.new_only = true;
                     return false;
                 }
-                self.board.revive();
+                // At the end of a recovery, segments that were declared lost stay lost.
+                if !over {
+                    self.board.revive();
+                }
                 self.detector.set_due();
                 self.take_back(now);
             } else if undo.all_duplicate() {
+                self.detector.on_duplicates_only();
                 self.take_back(now);
             }
         }
@@ -130,6 +140,20 @@ impl Sender {
             self.cc.on_repaired(now);
         }
         true
+    }
+
+    /// Returns whether the transmission `echo`, which advanced the cumulative acknowledgement, was sent
+    /// before all retransmissions.
+    fn delayed(&self, echo: u64) -> bool {
+        self.first_again.is_none_or(|first| echo < first)
+    }
+
+    /// Forgets the first retransmission if no retransmission is in flight any more
+    /// (`tcp_retrans_stamp_cleanup`).
+    fn forget_retransmissions(&mut self) {
+        if self.board.repairing() == 0 && self.board.first().is_none_or(|first| first.transmissions == 1) {
+            self.first_again = None;
+        }
     }
 
     /// Returns the number of segments from `start` to the highest segment that has arrived.
@@ -145,6 +169,8 @@ impl Sender {
         let sent_at = segment.snapshot.sent_at;
         if !again {
             digest.sent_at = digest.sent_at.max(Some(sent_at));
+            let oldest = digest.oldest_sent_at.map_or(sent_at, |at| at.min(sent_at));
+            digest.oldest_sent_at = Some(if self.detector.is_quic() { sent_at } else { oldest });
         }
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
     }
@@ -161,10 +187,19 @@ impl Sender {
         if let Some(rtt) = rtt {
             self.rtt.update(now, rtt);
         }
+        if let Some(at) = digest.oldest_sent_at {
+            self.oldest_rtt.update(now, now.since(at));
+        }
         if !digest.holds && self.detector.take_due() {
             self.find_losses(now, &mut digest);
         }
-        if digest.acked.packets == 0 && digest.lost.packets == 0 {
+        // Segments still missing at the end of a recovery, or when it is undone, begin a new recovery
+        // (`tcp_time_to_recover`).
+        if self.recover.is_none() && self.board.missing() > 0 && !self.detector.is_quic() {
+            self.begin_recovery();
+            digest.congestion = true;
+        }
+        if digest.acked.packets == 0 && digest.lost.packets == 0 && !digest.congestion {
             return;
         }
         // In Linux, BBR also starts a round when it enters recovery, so that it conserves packets for a whole
@@ -218,10 +253,10 @@ impl Sender {
     fn find_losses(&mut self, now: Time, digest: &mut Digest) {
         self.judge_at = None;
         let certain = self.recover.is_some() || self.board.arrived() >= Detector::threshold();
-        let mut from = 0;
+        let (mut from, mut latest) = (0, None);
         while let Some(segment) = self.board.flying_from(from).copied() {
             from = segment.no + 1;
-            match self.detector.judge(now, segment.no, segment.snapshot.sent_at, &self.rtt, certain) {
+            match self.judge(now, &segment, certain) {
                 Verdict::Lost => {
                     // In QUIC, the loss of a packet sent before the latest reduction causes no further
                     // reduction.
@@ -233,18 +268,28 @@ impl Sender {
                     digest.lost = digest.lost.plus(segment.bytes());
                     self.lose(now, &segment, true);
                 }
-                Verdict::Wait(at) => {
-                    // QUIC's timer has no slack.
-                    let slack = if self.detector.undoes() { SLACK } else { Duration::ZERO };
-                    self.judge_at = Some(at + slack);
+                // RFC 9002 section 6.1.2: QUIC's timer is for the earliest segment.
+                Verdict::Wait(at) if self.detector.is_quic() => {
+                    self.judge_at = Some(at);
                     break;
                 }
+                // Linux's timer is for the latest segment (`tcp_rack_detect_loss`).
+                Verdict::Wait(at) => latest = latest.max(Some(at)),
                 Verdict::Open => break,
             }
         }
+        if let Some(at) = latest {
+            self.judge_at = Some(after(now, at.since(now) + SLACK));
+        }
+    }
+
+    fn judge(&self, now: Time, segment: &Outstanding, certain: bool) -> Verdict {
+        let srtt = self.oldest_rtt.srtt();
+        self.detector.judge(now, segment.no, segment.snapshot.sent_at, &self.rtt, srtt, certain)
     }
 
     fn begin_recovery(&mut self) {
+        self.forget_retransmissions();
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
         (self.recover, self.reduced_at, self.cause) = (Some(self.next), self.next_no, Cause::Hole);
         // Retransmit the first lost segment immediately (RFC 5681 section 3.2).

@@ -17,13 +17,13 @@ impl Sender {
             "tcpi_snd_ssthresh" => self.cc.threshold().unwrap_or(INFINITE),
             "tcpi_unacked" => self.board.len() as u64,
             "tcpi_sacked" => self.board.arrived(),
-            "tcpi_lost" => self.board.lost() as u64 + repairing,
+            "tcpi_lost" => self.board.missing() as u64,
             "tcpi_retrans" => repairing,
             "tcpi_total_retrans" => self.counters.retransmits,
             "tcpi_dsack_dups" => self.counters.dsack,
             "tcpi_backoff" => u64::from(self.timers.backoff()),
-            "tcpi_rtt" => self.rtt.srtt().unwrap_or_default().as_micros() as u64,
-            "tcpi_rto" => timeout(&self.rtt).as_micros() as u64,
+            "tcpi_rtt" => self.oldest_rtt.srtt().unwrap_or_default().as_micros() as u64,
+            "tcpi_rto" => timeout(&self.oldest_rtt).as_micros() as u64,
             _ => return None,
         };
         Some(value as i64)

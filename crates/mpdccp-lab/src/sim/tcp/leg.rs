@@ -40,7 +40,7 @@ impl Leg {
             flow,
             handshake: Handshake::default(),
             sender: Sender::new(flow, mss, controller, rule),
-            receiver: Receiver::new(flow),
+            receiver: Receiver::new(flow, rule),
         }
     }
 

@@ -132,6 +132,11 @@ impl Detector {
         }
     }
 
+    /// Handles the undoing of a reduction because the receiver reported every retransmission as a duplicate.
+    pub(crate) fn on_duplicates_only(&mut self) {
+        self.persist = (self.persist + 1).min(PERSIST);
+    }
+
     /// Handles the end of a recovery whose reduction was not undone.
     pub(crate) fn on_repaired(&mut self) {
         self.persist = self.persist.saturating_sub(1);
@@ -148,12 +153,13 @@ impl Detector {
         no: u64,
         sent_at: Time,
         rtt: &RttEstimator,
+        srtt: Option<Duration>,
         certain: bool,
     ) -> Verdict {
         let (Some(newest), took) = (self.newest.filter(|newest| no < *newest), self.took) else {
             return Verdict::Open;
         };
-        let srtt = rtt.srtt().unwrap_or(took);
+        let srtt = srtt.unwrap_or(took);
         let due = match self.rule {
             Rule::Three if no + THRESHOLD <= newest => return Verdict::Lost,
             Rule::Three => sent_at + srtt.max(rtt.latest().unwrap_or(took)) * 9 / 8,
@@ -191,9 +197,9 @@ mod tests {
     fn a_late_arrival_shows_how_late_others_may_be() {
         let (rtt, mut d) = (rtt(), Detector::new(Rule::Rack));
         d.on_arrived(ms(100), 5, ms(90), false, &rtt);
-        assert_eq!(d.judge(ms(100), 3, ms(85), &rtt, true), Verdict::Lost);
+        assert_eq!(d.judge(ms(100), 3, ms(85), &rtt, rtt.srtt(), true), Verdict::Lost);
         d.on_arrived(ms(100), 2, ms(80), false, &rtt);
-        assert_eq!(d.judge(ms(100), 3, ms(85), &rtt, true), Verdict::Wait(ms(105)));
+        assert_eq!(d.judge(ms(100), 3, ms(85), &rtt, rtt.srtt(), true), Verdict::Wait(ms(105)));
         assert!(d.take_due() && !d.take_due());
     }
 

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mpdccp_units::Time;
 
-use super::segment::{Ack, Data};
+use super::loss_detector::Rule;
+use super::segment::{Ack, Data, milliseconds};
+use super::timers::after;
 use super::window::Window;
 
 /// Longest delay of an acknowledgement that waits for a second segment, as in Linux.
@@ -44,7 +46,10 @@ pub(crate) struct Receiver {
     now_due: bool,
     /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3.
     echo: u64,
+    recent_ms: u32,
     last_ack: u64,
+    /// Whether to protect against wrapped sequence numbers.
+    protects: bool,
     /// Number of further acknowledgements that leave immediately (`icsk_ack.quick`).
     quick: u32,
     last_data: Option<Time>,
@@ -62,8 +67,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(flow: u16) -> Receiver {
-        Receiver { flow, ..Receiver::default() }
+    pub(crate) fn new(flow: u16, rule: Rule) -> Receiver {
+        Receiver { flow, protects: rule == Rule::Rack, ..Receiver::default() }
     }
 
     /// Returns the end of the data that the application can read.
@@ -98,10 +103,17 @@ impl Receiver {
         let (start, end) = (data.start, data.start + u64::from(data.len));
         // Echo only the timestamp of a segment at the left edge of the window, so that the measured
         // round-trip time includes delayed acknowledgements (RFC 7323 section 4.3).
-        if start <= self.last_ack {
-            self.echo = self.echo.max(data.no);
+        if self.protects && data.sent_ms + 1 < self.recent_ms {
+            return self.refuse(start, end);
         }
-        self.note_quick(now, data);
+        if start <= self.last_ack && end >= self.last_ack {
+            self.echo = self.echo.max(data.no);
+            self.recent_ms = self.recent_ms.max(data.sent_ms);
+        }
+        self.note_mark(data);
+        if start <= self.next && end > self.next {
+            self.note_pause(now);
+        }
         let before = self.next;
         let hole = !self.ahead.is_empty();
         if end <= self.next {
@@ -130,14 +142,29 @@ impl Receiver {
         self.schedule(now, data, hole);
     }
 
-    /// Raises the number of acknowledgements that leave immediately if `data` arrives after a pause or with a
-    /// congestion mark (`tcp_event_data_recv`).
-    fn note_quick(&mut self, now: Time, data: &Data) {
+    /// Discards a segment that is older than one at the left edge of the window, and acknowledges immediately
+    /// (RFC 7323 section 5). If a retransmission fills a hole, this discards segments sent before it, although
+    /// they are needed.
+    fn refuse(&mut self, start: u64, end: u64) {
+        if start < self.next {
+            self.duplicate = Some((start, end.min(self.next)));
+            self.quick = self.quick.max(QUICK);
+        }
+        self.now_due = true;
+    }
+
+    /// Raises the number of acknowledgements that leave immediately if data in order arrives after a pause
+    /// (`tcp_event_data_recv`).
+    fn note_pause(&mut self, now: Time) {
         let pause = PAUSE + self.window.rtt().unwrap_or_default();
         if self.last_data.is_none_or(|at| now.since(at) > pause) {
             self.quick = self.quick.max(QUICK);
         }
         self.last_data = Some(now);
+    }
+
+    /// Raises that number if data arrives with a congestion mark (`tcp_ecn_check_ce`).
+    fn note_mark(&mut self, data: &Data) {
         let confirmed = self.ece && !data.cwr;
         if data.marked() && !confirmed {
             self.quick = self.quick.max(QUICK_AFTER_MARK);
@@ -159,7 +186,7 @@ impl Receiver {
         }
         self.now_due |= now_due;
         let gather = self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER));
-        let due = now + if ahead { gather } else { DELAY };
+        let due = if ahead { now + gather } else { after(now, DELAY) };
         self.due = Some(self.due.map_or(due, |at| at.min(due)));
     }
 
@@ -196,7 +223,7 @@ impl Receiver {
             no: self.acks,
             echo: self.echo,
             window: self.free(),
-            sent_ms: (now.as_nanos() / 1_000_000) as u32,
+            sent_ms: milliseconds(now),
             ece: self.ece,
             dsack: duplicate.is_some(),
             blocks,
@@ -227,12 +254,12 @@ mod tests {
     use super::*;
 
     fn data(n: u64) -> Data {
-        Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, ecn: 0, cwr: false }
+        Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, sent_ms: 0, ecn: 0, cwr: false }
     }
 
     /// Returns a receiver that has already received the initial segments, which it acknowledges immediately.
     fn receiver() -> Receiver {
-        let mut r = Receiver::new(0);
+        let mut r = Receiver::new(0, Rule::Rack);
         for n in 0..u64::from(QUICK) {
             r.on_data(Time::ZERO, &data(n));
             assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some((n + 1) * 1000));
@@ -251,6 +278,29 @@ mod tests {
         r.on_data(Time::ZERO, &data(18));
         assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some(19_000));
         assert_eq!(r.poll(Time::MAX), None);
+    }
+
+    #[test]
+    fn data_sent_before_a_retransmission_that_filled_a_hole_is_discarded() {
+        for (rule, end) in [(Rule::Rack, 18_000), (Rule::Three, 19_000)] {
+            let at = |n, sent_ms| Data { sent_ms, ..data(n) };
+            let mut r = Receiver::new(0, rule);
+            for (n, sent_ms) in [(1, 10), (0, 50)] {
+                r.on_data(Time::ZERO, &at(n, sent_ms));
+                r.poll(Time::ZERO);
+            }
+            for n in 2..18 {
+                r.on_data(Time::ZERO, &at(n, 50));
+                r.poll(Time::ZERO);
+            }
+            // A duplicate below the left edge of the window is no measure of age.
+            r.on_data(Time::ZERO, &at(3, 90));
+            r.poll(Time::ZERO);
+            r.on_data(Time::ZERO, &at(18, 48));
+            assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some(end), "{rule:?}");
+            r.on_data(Time::ZERO, &at(18, 49));
+            assert_eq!(r.next(), 19_000, "an age of 1 ms is tolerated");
+        }
     }
 
     #[test]

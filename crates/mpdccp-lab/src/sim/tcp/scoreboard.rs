@@ -27,6 +27,8 @@ pub(super) struct Outstanding {
     /// Whether RACK declared the latest transmission lost. Linux then removes the segment from RACK's list.
     /// If the window reduction is undone, only a timeout can declare the segment lost again.
     pub(super) judged: bool,
+    /// Whether the segment was declared lost and has not arrived yet. It may have been retransmitted.
+    pub(super) missing: bool,
 }
 
 impl Outstanding {
@@ -47,6 +49,7 @@ pub(super) struct Board {
     /// Start of each segment in flight that RACK may declare lost, by transmission number.
     flying: BTreeMap<u64, u64>,
     lost: BTreeSet<u64>,
+    missing: usize,
     inflight: Amount,
     /// Number of segments in state `Arrived`, and the end of the highest of these segments.
     arrived: u64,
@@ -73,9 +76,9 @@ impl Board {
         self.segments.len()
     }
 
-    /// Returns the number of segments to be retransmitted.
-    pub(super) fn lost(&self) -> usize {
-        self.lost.len()
+    /// Returns the number of segments that were declared lost and have not arrived yet (`lost_out`).
+    pub(super) fn missing(&self) -> usize {
+        self.missing
     }
 
     /// Returns the start of the first segment to be retransmitted.
@@ -133,14 +136,27 @@ impl Board {
 
     /// Marks a segment in flight as lost. `judged` means that RACK declared it lost.
     pub(super) fn lose(&mut self, start: u64, judged: bool) {
-        let place = self.place(start);
-        if let Some(segment) = self.segments.get_mut(place) {
-            self.flying.remove(&segment.no);
-            segment.state = State::Lost;
+        if let Some(segment) = self.take_from_flight(start) {
             segment.judged |= judged;
-            self.inflight = self.inflight.minus(Amount::default().plus(segment.bytes()));
-            self.lost.insert(start);
+            if !core::mem::replace(&mut segment.missing, true) {
+                self.missing += 1;
+            }
         }
+    }
+
+    /// Plans to retransmit a segment in flight that nothing declared lost.
+    pub(super) fn probe(&mut self, start: u64) {
+        self.take_from_flight(start);
+    }
+
+    fn take_from_flight(&mut self, start: u64) -> Option<&mut Outstanding> {
+        let place = self.place(start);
+        let segment = self.segments.get_mut(place)?;
+        self.flying.remove(&segment.no);
+        segment.state = State::Lost;
+        self.inflight = self.inflight.minus(Amount::default().plus(segment.bytes()));
+        self.lost.insert(start);
+        Some(segment)
     }
 
     /// Returns all segments in flight.
@@ -153,9 +169,10 @@ impl Board {
         self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
-    /// Handles an undone reduction: segments declared lost but not retransmitted yet count as in flight
-    /// again.
+    /// Takes back that segments were declared lost. Those not retransmitted yet count as in flight again.
     pub(super) fn revive(&mut self) {
+        self.missing = 0;
+        self.segments.iter_mut().for_each(|segment| segment.missing = false);
         for start in std::mem::take(&mut self.lost) {
             let place = self.place(start);
             let Some(segment) = self.segments.get_mut(place) else { continue };
@@ -170,7 +187,8 @@ impl Board {
     /// Marks as lost the data that the receiver reported by SACK and then discarded (RFC 2018 section 8).
     pub(super) fn forget_arrivals(&mut self) {
         for segment in self.segments.iter_mut().filter(|s| s.state == State::Arrived) {
-            segment.state = State::Lost;
+            (segment.state, segment.missing) = (State::Lost, true);
+            self.missing += 1;
             self.lost.insert(segment.start);
         }
         self.arrived = 0;
@@ -197,7 +215,7 @@ impl Board {
         while let Some(segment) = self.segments.get(place).copied().filter(|s| s.end() <= end) {
             if segment.state != State::Arrived {
                 self.leave(&segment);
-                self.segments[place].state = State::Arrived;
+                (self.segments[place].state, self.segments[place].missing) = (State::Arrived, false);
                 self.arrived_to =
                     if self.arrived > 0 { self.arrived_to.max(segment.end()) } else { segment.end() };
                 self.arrived += 1;
@@ -208,6 +226,7 @@ impl Board {
     }
 
     fn leave(&mut self, segment: &Outstanding) {
+        self.missing -= usize::from(segment.missing);
         match segment.state {
             State::Flying => {
                 self.flying.remove(&segment.no);

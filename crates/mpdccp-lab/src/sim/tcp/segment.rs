@@ -2,6 +2,8 @@
 //! TCP header fields that the tunnel's flow table reads. Other fields carry the model's own data, such as the
 //! upper parts of 48-bit sequence numbers, and transmission numbers in place of timestamps.
 
+use mpdccp_units::Time;
+
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};
 
@@ -36,6 +38,11 @@ const IS_DSACK: u8 = 2;
 const ECT: u8 = 2;
 const CE: u8 = 3;
 
+/// Returns the timestamp of a segment sent now (TSval of RFC 7323).
+pub(super) fn milliseconds(now: Time) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
 /// A segment with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
@@ -49,6 +56,8 @@ pub(crate) struct Data {
     pub(crate) no: u64,
     /// [`Ack::no`] of the latest acknowledgement.
     pub(crate) echo: u32,
+    /// When the segment was sent, in ms (TSval of RFC 7323).
+    pub(crate) sent_ms: u32,
     /// ECN field of the IP header.
     pub(crate) ecn: u8,
     /// Whether the sender has reduced its window (CWR).
@@ -174,7 +183,8 @@ impl Data {
     pub(crate) fn packet(&self) -> Vec<u8> {
         let mut p = frame(self.flow, HEADERS + self.len as usize, 0, false);
         write_number(&mut p, 24, self.start);
-        p[28..32].copy_from_slice(&FIRST.to_be_bytes());
+        // The server sends no data, so the place of the acknowledgement number is free.
+        p[28..32].copy_from_slice(&self.sent_ms.to_be_bytes());
         p[44..48].copy_from_slice(&(self.no as u32).to_be_bytes());
         p[48..52].copy_from_slice(&self.echo.to_be_bytes());
         p[1] = self.ecn;
@@ -234,7 +244,8 @@ pub(crate) fn read(packet: &[u8]) -> Option<Segment> {
         (false, false) if len == 0 => Segment::Open(flow, Step::Ack),
         (false, false) => {
             let (ecn, cwr) = (packet[1] & CE, flags & CWR != 0);
-            Segment::Data(Data { flow, start: read_number(packet, 24), len, no: no.into(), echo, ecn, cwr })
+            let (start, sent_ms) = (read_number(packet, 24), word(&packet[28..]));
+            Segment::Data(Data { flow, start, len, no: no.into(), echo, sent_ms, ecn, cwr })
         }
         (false, true) => {
             let upto = read_number(packet, 28);
@@ -257,7 +268,8 @@ mod tests {
 
     #[test]
     fn segments_have_real_sizes_and_are_read_back() {
-        let data = Data { flow: 3, start: 1 << 40, len: 1448, no: 77, echo: 5, ecn: ECT, cwr: true };
+        let data =
+            Data { flow: 3, start: 1 << 40, len: 1448, no: 77, echo: 5, sent_ms: 6, ecn: ECT, cwr: true };
         assert_eq!(data.packet().len(), 1500);
         assert_eq!(read(&data.packet()), Some(Segment::Data(data)));
         assert_eq!(open(3, Step::Syn).len(), 60);

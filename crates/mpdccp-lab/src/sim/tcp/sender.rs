@@ -10,7 +10,7 @@ use super::frto::Frto;
 use super::loss_detector::{Cause, Detector, Rule};
 use super::prr::Prr;
 use super::scoreboard::{Board, Outstanding, State};
-use super::segment::{Data, HEADERS};
+use super::segment::{Data, HEADERS, milliseconds};
 use super::timers::{Fired, Timers, timeout};
 use super::undo::Undo;
 use super::usage::Usage;
@@ -45,6 +45,8 @@ pub(super) struct Digest {
     pub(super) holds: bool,
     /// Send time of the newest segment that has arrived and was sent only once.
     pub(super) sent_at: Option<Time>,
+    /// Send time of the oldest such segment.
+    pub(super) oldest_sent_at: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,12 @@ pub(crate) struct Sender {
     flow: u16,
     pub(super) mss: u32,
     pub(super) cc: Box<dyn Controller>,
+    /// Round-trip times of the newest segment that each acknowledgement reports. The congestion control and
+    /// the minimum use them.
     pub(super) rtt: RttEstimator,
+    /// Round-trip times of the oldest segment that each acknowledgement reports, for timeouts. In QUIC, they
+    /// are those of the newest.
+    pub(super) oldest_rtt: RttEstimator,
     pub(super) sampler: RateSampler,
     pub(super) pacer: Pacer,
     pub(super) board: Board,
@@ -91,6 +98,10 @@ pub(crate) struct Sender {
     /// Data for undoing the latest reduction. `None` after an undo, or if the reduction's cause cannot be
     /// spurious.
     pub(super) undo: Option<Undo>,
+    /// Number of the first retransmission since none was in flight (`retrans_stamp`).
+    pub(super) first_again: Option<u64>,
+    /// Whether to send only new data until the next acknowledgement.
+    pub(super) new_only: bool,
     /// Time at which to check again whether missing segments are lost.
     pub(super) judge_at: Option<Time>,
     /// Number of segments to send regardless of the window: the first segment of a recovery, and probes.
@@ -110,6 +121,7 @@ impl Sender {
             mss,
             cc,
             rtt: RttEstimator::default(),
+            oldest_rtt: RttEstimator::default(),
             sampler: RateSampler::default(),
             pacer: Pacer::default(),
             board: Board::default(),
@@ -133,6 +145,8 @@ impl Sender {
             ecn: false,
             cwr: false,
             undo: None,
+            first_again: None,
+            new_only: false,
             judge_at: None,
             forced: 0,
             limited_at: None,
@@ -192,7 +206,7 @@ impl Sender {
 
     /// Returns whether the sender is limited by the application rather than the path.
     pub(crate) fn app_limited(&self, now: Time) -> bool {
-        let round = self.rtt.srtt().unwrap_or(RttEstimator::MIN_RTO);
+        let round = self.oldest_rtt.srtt().unwrap_or(RttEstimator::MIN_RTO);
         self.limited_at.is_none_or(|at| now.since(at) > round)
     }
 
@@ -203,7 +217,7 @@ impl Sender {
             return self.timers.due_in_quic(&self.rtt).filter(|_| self.judge_at.is_none());
         }
         let missing = self.board.first_lost().is_some() || self.board.arrived() > 0;
-        self.timers.due(&self.rtt, !missing, self.board.inflight().packets == 1)
+        self.timers.due(&self.oldest_rtt, !missing, self.board.inflight().packets == 1)
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) and [`poll`](Self::poll).
@@ -237,6 +251,7 @@ impl Sender {
     /// Handles the end of the handshake, which took `rtt`.
     pub(crate) fn on_handshake(&mut self, now: Time, rtt: Duration) {
         self.rtt.update(now, rtt);
+        self.oldest_rtt.update(now, rtt);
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
@@ -263,7 +278,7 @@ impl Sender {
     /// Retransmits a segment that is in flight, without reporting a loss to the controller.
     fn resend_later(&mut self, segment: &Outstanding) {
         if segment.state == State::Flying {
-            self.board.lose(segment.start, false);
+            self.board.probe(segment.start);
         }
     }
 
@@ -278,7 +293,7 @@ impl Sender {
         let repeated = self.timers.backoff() > 0;
         self.timers.on_timeout();
         self.forced = 1;
-        (self.judge_at, self.prr) = (None, None);
+        (self.judge_at, self.prr, self.new_only) = (None, None, false);
         // Do not use F-RTO for a timeout during a recovery (RFC 5682 section 2), because it would undo the
         // recovery's reduction. Use it for a repeated timeout, because it then undoes the reduction of the
         // first timeout.
@@ -312,6 +327,9 @@ impl Sender {
         let ahead = self.next - self.acked + u64::from(self.mss);
         let fresh = self.next < self.written && ahead <= SEND_BUFFER.min(self.peer_window);
         let fresh = fresh.then_some(self.next);
+        if self.new_only {
+            return fresh;
+        }
         if self.frto.is_some_and(Frto::probing) {
             return fresh.or(self.board.first_lost());
         }
@@ -368,14 +386,14 @@ impl Sender {
     /// just now and the next acknowledgement is due within half a round-trip time.
     fn may_defer(&self, now: Time) -> bool {
         let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
-        let half = self.rtt.srtt().unwrap_or_default() / 2;
+        let half = self.oldest_rtt.srtt().unwrap_or_default() / 2;
         recent && self.board.first().is_some_and(|first| now.since(first.snapshot.sent_at) >= half)
     }
 
     /// Returns the number of segments per burst: as many as the rate allows in a millisecond, but at most a
     /// third of the window.
     fn burst_goal(&self, window: Window) -> u64 {
-        let Some(srtt) = self.rtt.srtt().filter(|rtt| !rtt.is_zero()) else { return 1 };
+        let Some(srtt) = self.oldest_rtt.srtt().filter(|rtt| !rtt.is_zero()) else { return 1 };
         let packets = window.packets(self.mtu());
         // As in Linux's `sk_pacing_rate`, the rate is twice the window per round trip in slow start, and 1.2
         // times the window afterwards.
@@ -398,10 +416,21 @@ impl Sender {
         let bytes = len + HEADERS as u32;
         if again {
             self.counters.retransmits += 1;
-            self.undo.iter_mut().for_each(|undo| undo.on_resent(no));
+            self.undo.iter_mut().for_each(Undo::on_resent);
+            self.first_again.get_or_insert(no);
         } else {
             let state = State::Flying;
-            self.board.push(Outstanding { start, len, no, snapshot, transmissions: 1, state, judged: false });
+            let (judged, missing) = (false, false);
+            self.board.push(Outstanding {
+                start,
+                len,
+                no,
+                snapshot,
+                transmissions: 1,
+                state,
+                judged,
+                missing,
+            });
             self.next = start + u64::from(len);
         }
         self.cc.on_sent(&Sent { now, bytes, inflight });
@@ -413,7 +442,7 @@ impl Sender {
         self.last_sent = Some(now);
         // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
         let (ecn, cwr) = (Data::capable(self.ecn && !again), !again && std::mem::take(&mut self.cwr));
-        Data { flow: self.flow, start, len, no, echo: self.echo, ecn, cwr }
+        Data { flow: self.flow, start, len, no, echo: self.echo, sent_ms: milliseconds(now), ecn, cwr }
     }
 
     fn check_idle(&mut self, now: Time, inflight: Amount) {
@@ -421,7 +450,7 @@ impl Sender {
         // Window-based algorithms restart after idle time (RFC 5681 section 4.1). BBR restarts if nothing is
         // in flight because there is no data to send.
         let paces = self.cc.limits().pacing.is_some();
-        if if paces { self.sampler.app_limited() } else { now.since(last) > timeout(&self.rtt) } {
+        if if paces { self.sampler.app_limited() } else { now.since(last) > timeout(&self.oldest_rtt) } {
             self.cc.on_idle_restart(now);
         }
     }

@@ -1,5 +1,7 @@
 //! Tests of a single connection of the model, with one link in each direction.
 
+mod reordering;
+
 use core::time::Duration;
 
 use mpdccp_linkem::{
@@ -243,7 +245,7 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     ack(&mut tcp, now, at(1), window[3].no, &[(at(2), at(4))]);
     assert!(sent(&mut tcp, now).is_empty());
     ack(&mut tcp, now, at(1), window[4].no, &[(at(2), at(5))]);
-    assert_eq!(sent(&mut tcp, now), [Data { no: next_no, ..window[1] }]);
+    assert_eq!(sent(&mut tcp, now), [Data { no: next_no, sent_ms: now as u32, ..window[1] }]);
     assert_eq!(tcp.counters().retransmits, 1);
     // The original segment arrives late, so the window is restored.
     let reduced = tcp.sender().controller().limits().cwnd.bytes(1500);
@@ -328,10 +330,11 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     let now = begun + 50;
     ack(&mut tcp, now, missing.start, missing.no - 1, &[]);
     // The probe is due two round trips and two ticks after the acknowledgement.
-    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 102)));
-    assert_eq!(sent(&mut tcp, now + 102), [Data { no: last.no + 1, ..last }]);
-    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 352)));
-    assert_eq!(sent(&mut tcp, now + 352), [Data { no: last.no + 2, ..missing }]);
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 108)));
+    let again = |data: Data, now, no| [Data { no, sent_ms: now as u32, ..data }];
+    assert_eq!(sent(&mut tcp, now + 108), again(last, now + 108, last.no + 1));
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 360)));
+    assert_eq!(sent(&mut tcp, now + 360), again(missing, now + 360, last.no + 2));
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
 
@@ -415,8 +418,9 @@ fn only_arrivals_and_the_timer_cause_losses() {
         ack(&mut tcp, now + later, at(1), window[no].no, &[(at(2), at(3))]);
         assert_eq!(tcp.sender().lost(), 0);
     }
-    // A quarter of the round-trip time and two ticks have passed.
-    assert_eq!(sent(&mut tcp, now + 15).len(), 1);
+    // A quarter of the round-trip time and two ticks have passed, rounded up to whole ticks.
+    assert_eq!(sent(&mut tcp, now + 15).len(), 0);
+    assert_eq!(sent(&mut tcp, now + 24).len(), 1);
     assert_eq!(tcp.sender().lost(), 1);
 }
 
@@ -455,7 +459,7 @@ fn a_repeated_timeout_is_spurious_if_more_is_acknowledged_than_was_repeated() {
 }
 
 #[test]
-fn a_timeout_after_progress_reduces_again_and_can_be_undone() {
+fn a_timeout_after_progress_reduces_again_and_stays() {
     let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
     tcp.write(u64::MAX);
     let begun = open(&mut tcp);
@@ -473,10 +477,11 @@ fn a_timeout_after_progress_reduces_again_and_can_be_undone() {
     let threshold = tcp.sender().controller().threshold();
     let (second, _) = time_out(&mut tcp, 2);
     assert!(tcp.sender().controller().threshold() < threshold);
-    // All other segments arrive, but late.
+    // All other segments arrive, but late. That is no proof, because they were sent after the first
+    // retransmission.
     let last = fresh[fresh.len() - 1];
     ack(&mut tcp, second + 5, last.start + 1448, last.no, &[]);
-    assert_eq!(tcp.sender().controller().threshold(), threshold);
+    assert!(tcp.sender().controller().threshold() < threshold);
 }
 
 #[test]

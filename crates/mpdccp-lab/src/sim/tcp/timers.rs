@@ -6,8 +6,10 @@ use core::time::Duration;
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Slack of the probe timer and of RACK's timer: two clock ticks, as in Linux (`TCP_TIMEOUT_MIN`).
-pub(super) const SLACK: Duration = Duration::from_millis(2);
+/// Interval of the clock on which Linux's timers fire: 250 ticks per second, as in Debian's kernels.
+const TICK: Duration = Duration::from_millis(4);
+/// Slack of the probe timer and of RACK's timer: two ticks, as in Linux (`TCP_TIMEOUT_MIN`).
+pub(super) const SLACK: Duration = Duration::from_millis(8);
 /// Lower bound on the deviation part of the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
 /// Slack of the probe timer when only one segment is in flight, as in Linux. It is longer because the
@@ -19,6 +21,14 @@ const WORST_DELAY: Duration = Duration::from_millis(200);
 const QUIC_GRANULARITY: Duration = Duration::from_millis(1);
 const QUIC_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const QUIC_PROBE_ROUNDS: u32 = 2;
+
+/// Returns when a timer that is set at `now` for `wait` fires: after `wait`, in whole ticks, since the tick
+/// before `now`.
+pub(super) fn after(now: Time, wait: Duration) -> Time {
+    let tick = TICK.as_nanos() as u64;
+    let ticks = now.as_nanos() / tick + (wait.as_nanos() as u64).div_ceil(tick);
+    Time::ZERO + TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fired {
@@ -57,8 +67,8 @@ impl Timers {
         let since = self.since?;
         let timeout = timeout(rtt).saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
         let srtt = rtt.srtt().filter(|_| may_probe && !self.probed);
-        let probe = srtt.map(|s| self.latest + (s * 2 + if single { WORST_DELAY } else { SLACK }));
-        let timeout = since + timeout;
+        let probe = srtt.map(|s| after(self.latest, s * 2 + if single { WORST_DELAY } else { SLACK }));
+        let timeout = after(since, timeout);
         Some(match probe.filter(|p| *p < timeout) {
             Some(probe) => (probe, Fired::Probe),
             None => (timeout, Fired::Timeout),
@@ -107,23 +117,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn timers_fire_on_ticks() {
+        let ms = Duration::from_millis;
+        assert_eq!(after(Time::from_millis(5), ms(9)), Time::from_millis(4 + 12));
+        assert_eq!(after(Time::from_millis(8), ms(8)), Time::from_millis(16));
+    }
+
+    #[test]
     fn probes_once_then_times_out_ever_later() {
         let mut rtt = RttEstimator::default();
         rtt.update(Time::ZERO, Duration::from_millis(50));
         let mut t = Timers::default();
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::ZERO, true);
-        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(102), Fired::Probe)));
+        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(108), Fired::Probe)));
         // The timeout is 50 ms plus four times the deviation of 25 ms, but the second part is raised to its
         // minimum of 200 ms.
-        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(250), Fired::Timeout)));
-        t.on_probe(Time::from_millis(100), false);
-        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(350), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(252), Fired::Timeout)));
+        t.on_probe(Time::from_millis(103), false);
+        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(352), Fired::Timeout)));
         t.on_timeout();
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::from_millis(300), true);
         assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(800), Fired::Timeout)));
         t.on_progress(Time::from_millis(400), true);
-        assert_eq!(t.due(&rtt, true, true), Some((Time::from_millis(650), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, true, true), Some((Time::from_millis(652), Fired::Timeout)));
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Window {
     round: (Time, u64),
     rtt: Option<Duration>,
     sent: VecDeque<(u32, Time)>,
+    /// Latest echoed timestamp, ms.
+    echoed_ms: Option<u64>,
 }
 
 impl Default for Window {
@@ -39,6 +41,7 @@ impl Default for Window {
             round: (Time::ZERO, 0),
             rtt: None,
             sent: VecDeque::new(),
+            echoed_ms: None,
         }
     }
 }
@@ -49,7 +52,7 @@ impl Window {
         self.size
     }
 
-    /// Returns the receiver's smoothed round-trip time.
+    /// Returns the receiver's round-trip time.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
@@ -74,13 +77,23 @@ impl Window {
         grows
     }
 
+    /// Measures the round-trip time with timestamps in milliseconds, one sample for each timestamp. The estimate
+    /// is smoothed when it rises, but falls at once (`tcp_rcv_rtt_update`).
+    fn measure(&mut self, now: Time, echoed: Time) {
+        let [now_ms, echoed_ms] = [now, echoed].map(|time| time.as_nanos() / 1_000_000);
+        if self.echoed_ms.replace(echoed_ms) == Some(echoed_ms) {
+            return;
+        }
+        let sample = Duration::from_millis(now_ms.saturating_sub(echoed_ms));
+        self.rtt = Some(self.rtt.map_or(sample, |rtt| sample.min((rtt * 7 + sample) / 8)));
+    }
+
     /// Adapts the limit to the data that the application reads (`tcp_rcv_space_adjust`).
     fn tune(&mut self, now: Time, echo: u32, read: u64) {
         while let Some((no, at)) = self.sent.front().copied().filter(|(no, _)| *no <= echo) {
             self.sent.pop_front();
             if no == echo {
-                let sample = now.since(at);
-                self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+                self.measure(now, at);
             }
         }
         let Some(rtt) = self.rtt else { return };
@@ -119,6 +132,21 @@ mod tests {
         // Because the data has doubled, twice the base window is added.
         assert_eq!(w.limit, 3 * 176 * MSS);
         assert_eq!(w.rtt(), Some(Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn the_round_trip_time_rises_slowly_falls_at_once_and_counts_each_timestamp_once() {
+        let mut w = Window::default();
+        let ms = Time::from_millis;
+        let mut measure = |echo, sent, now| {
+            w.on_ack_sent(ms(sent), echo);
+            w.on_data(ms(now), echo, 0);
+            w.rtt().map(|rtt| rtt.as_micros())
+        };
+        assert_eq!(measure(1, 0, 100), Some(100_000));
+        assert_eq!(measure(2, 0, 60), Some(100_000));
+        assert_eq!(measure(3, 200, 240), Some(40_000));
+        assert_eq!(measure(4, 300, 380), Some(45_000));
     }
 
     #[test]

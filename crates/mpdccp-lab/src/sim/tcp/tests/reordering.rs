@@ -1,0 +1,107 @@
+//! Tests of the rules by which reordering, losses and retransmissions are told apart.
+
+use super::*;
+
+fn packets(tcp: &Tcp) -> u64 {
+    tcp.sender().controller().limits().cwnd.packets(1500)
+}
+
+/// Returns a sender whose segments 1 and 2 were lost, and repaired together with new segments that have
+/// arrived. The first of these was lost if `lost` is set, and has then been retransmitted. Also returns the
+/// end of the recovery, the time, and the new segments.
+fn repaired(lost: bool) -> (Tcp, u64, u64, Vec<Data>) {
+    let (mut tcp, now, window, _) = recovering(usize::MAX);
+    let at = |i: usize| window[0].start + i as u64 * 1448;
+    let end = at(window.len());
+    tcp.write(20 * 1448);
+    let mut out = sent(&mut tcp, now);
+    let new = out.split_off(2);
+    assert_eq!([out[0].start, out[1].start, new[0].start], [at(1), at(2), end]);
+    let last = new[new.len() - 1];
+    let arrived = if lost { new[1].start } else { end };
+    ack(&mut tcp, now + 50, at(1), last.no, &[(at(2), end), (arrived, last.start + 1448)]);
+    let again = sent(&mut tcp, now + 50);
+    assert_eq!(again.iter().any(|d| d.start == end), lost);
+    (tcp, end, now + 100, new)
+}
+
+#[test]
+fn segments_lost_during_a_recovery_begin_another() {
+    for lost in [false, true] {
+        let (mut tcp, end, now, new) = repaired(lost);
+        let before = packets(&tcp);
+        let arrived = new[new.len() - 1].start + 1448;
+        let no = new[new.len() - 1].no + 1;
+        ack(&mut tcp, now, if lost { end } else { arrived }, no, &[(new[1].start, arrived)]);
+        assert_eq!(packets(&tcp) < before, lost, "{before} {}", packets(&tcp));
+    }
+}
+
+#[test]
+fn a_recovery_that_follows_at_once_is_not_undone_by_what_left_during_the_first() {
+    let (mut tcp, end, now, new) = repaired(true);
+    let arrived = new[new.len() - 1].start + 1448;
+    ack(&mut tcp, now, end, new[new.len() - 1].no + 1, &[(new[1].start, arrived)]);
+    let reduced = packets(&tcp);
+    // The original of the segment, which was sent after the first retransmission, arrives late.
+    ack(&mut tcp, now + 5, arrived, new[0].no, &[]);
+    assert!(packets(&tcp) <= reduced + 1, "{reduced} {}", packets(&tcp));
+}
+
+#[test]
+fn a_late_segment_lets_new_data_go_first_while_retransmissions_are_in_flight() {
+    let (mut tcp, begun, window) = slow_start("reno");
+    let at = |i: usize| window[0].start + i as u64 * 1448;
+    let now = begun + 50;
+    ack(&mut tcp, now, at(1), window[0].no, &[]);
+    for later in &window[4..7] {
+        ack(&mut tcp, now, at(1), later.no, &[(at(4), later.start + 1448)]);
+    }
+    let mut again = sent(&mut tcp, now);
+    let mut arrived = 7;
+    while again.len() < 2 {
+        ack(&mut tcp, now, at(1), window[arrived].no, &[(at(4), at(arrived + 1))]);
+        again.extend(sent(&mut tcp, now));
+        arrived += 1;
+    }
+    assert_eq!(again.iter().map(|d| d.start).collect::<Vec<_>>(), [at(1), at(2)]);
+    tcp.write(10 * 1448);
+    // The first original arrives.
+    ack(&mut tcp, now + 1, at(2), window[1].no, &[(at(4), at(arrived))]);
+    let new = sent(&mut tcp, now + 1);
+    assert!(new.iter().all(|data| data.start >= at(window.len())), "{new:?}");
+    ack(&mut tcp, now + 2, at(2), window[arrived].no, &[(at(4), at(arrived + 1))]);
+    assert_eq!(sent(&mut tcp, now + 2).first().map(|d| d.start), Some(at(3)));
+}
+
+#[test]
+fn the_timer_of_missing_segments_is_for_the_latest() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let now = open(&mut tcp);
+    let window = sent(&mut tcp, now);
+    let at = |i: usize| window[0].start + i as u64 * 1448;
+    ack(&mut tcp, 100, at(1), window[0].no, &[]);
+    assert_eq!(sent(&mut tcp, 100).len(), 2);
+    ack(&mut tcp, 110, at(2), window[1].no, &[]);
+    let last = sent(&mut tcp, 110)[1];
+    ack(&mut tcp, 150, at(10), window[9].no, &[]);
+    ack(&mut tcp, 155, at(10), last.no, &[(last.start, last.start + 1448)]);
+    // The segment sent at 110 ms is lost after the round-trip time of 45 ms and a quarter of it, at 166 ms.
+    // Two ticks are added, and the sum is rounded up.
+    assert_eq!(tcp.near.sender.judge_at, Some(Time::from_millis(172)));
+}
+
+#[test]
+fn timeouts_are_measured_by_the_oldest_segment_and_the_minimum_by_the_newest() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let now = open(&mut tcp);
+    let window = sent(&mut tcp, now);
+    ack(&mut tcp, 110, window[1].start, window[0].no, &[]);
+    let new = sent(&mut tcp, 110);
+    ack(&mut tcp, 150, new[0].start + 1448, new[0].no, &[]);
+    let sender = &tcp.near.sender;
+    assert_eq!(sender.rtt.latest(), Some(Duration::from_millis(40)));
+    assert_eq!(sender.oldest_rtt.latest(), Some(Duration::from_millis(100)));
+}
