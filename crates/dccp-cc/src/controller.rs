@@ -149,6 +149,10 @@ pub trait Controller: Send + core::fmt::Debug {
     /// Returns the current sending limits. Only the methods that take `&mut self` change them, so a caller
     /// may cache them until it calls one of these methods.
     fn limits(&self) -> Limits;
+    /// Returns whether acknowledgements clock out packets. Such a sender needs many of them per window.
+    fn clocked(&self) -> bool {
+        self.limits().pacing.is_none()
+    }
     /// Returns the name of the state (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;
     /// Returns the slow-start threshold in packets. `None` means infinite.

@@ -198,6 +198,12 @@ impl Controller for Prague {
         Limits { cwnd, pacing, quantum: u32::try_from(quantum).unwrap_or(u32::MAX) }
     }
 
+    /// Although the controller paces, its window holds hardly more than the path. If one acknowledgement
+    /// reported a large part of the window, the path would be empty until the next one.
+    fn clocked(&self) -> bool {
+        true
+    }
+
     fn phase(&self) -> &'static str {
         if self.slow_start() { "slow_start" } else { "congestion_avoidance" }
     }

@@ -200,6 +200,10 @@ impl Controller for Resuming {
         self.cc.on_spurious_loss(now);
     }
 
+    fn clocked(&self) -> bool {
+        self.cc.clocked()
+    }
+
     fn on_repaired(&mut self, now: Time) {
         self.cc.on_repaired(now);
     }

@@ -330,7 +330,7 @@ impl AckVecSender {
         }
         let cwnd = self.own_window(digest);
         if digest.own_round_end {
-            let paced = self.control.cc.limits().pacing.is_some();
+            let paced = !self.control.cc.clocked();
             self.requests.on_round(cwnd, digest.own_before.packets, paced);
         }
         if self.control.cc.probing_rtt() {
