@@ -206,7 +206,9 @@ impl Competitors {
             // A mark counts like a loss in a long round trip, because only a queue marks packets.
             if ev.ce > 0 {
                 let marks = u32::try_from(ev.ce).unwrap_or(u32::MAX);
-                if self.tells(rs.sent_at) {
+                let min = ev.estimator.min().map(|(min, _)| min);
+                let stands = ev.rtt.zip(min).is_some_and(|(rtt, min)| self.stands(rtt - rtt.min(min), min));
+                if (self.rules() || stands) && self.tells(rs.sent_at) {
                     self.running.lost[1] = self.running.lost[1].saturating_add(marks);
                     self.told.add(f64::from(marks), f64::from(marks));
                 }
@@ -245,6 +247,14 @@ impl Competitors {
         // so that one reduction brings it down to the model's window.
         cubic.cap(target as f64 / BETA);
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
+    }
+
+    /// Returns whether more than half of a queue of length `queue` has stood since the cruise phase began. If
+    /// so, other flows built it. `min` is the lowest round-trip time. A queue that marks early may be too short
+    /// for `stood`, and this flow fills it even without probes.
+    fn stands(&self, queue: Duration, min: Duration) -> bool {
+        let least = self.cruise.map_or(Duration::MAX, |cruise| cruise.least);
+        least != Duration::MAX && least.saturating_sub(min) > queue / 2
     }
 
     fn on_rtt(&mut self, rtt: Duration, queue: bool) {

@@ -68,6 +68,19 @@ fn losses_that_prefer_long_round_trips_come_of_a_queue() {
 }
 
 #[test]
+fn a_short_queue_that_was_empty_after_the_drain_is_ours() {
+    let ms = Duration::from_millis;
+    let mut r = Competitors::default();
+    assert!(!r.stands(ms(4), ms(40)), "no cruise phase yet");
+    r.on_phase(Time::ZERO, true, ms(45));
+    assert!(!r.stands(ms(4), ms(40)), "no round-trip time yet");
+    r.on_rtt(ms(43), false);
+    assert!(r.stands(ms(4), ms(40)));
+    r.on_rtt(ms(42), false);
+    assert!(!r.stands(ms(4), ms(40)));
+}
+
+#[test]
 fn a_queue_that_stands_while_nothing_is_probed_is_not_ours() {
     let ms = Duration::from_millis;
     let mut r = Competitors::default();

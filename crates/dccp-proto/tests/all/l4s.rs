@@ -40,3 +40,30 @@ fn prague_keeps_an_l4s_queue_shallow() {
     assert!(used > 0.85 && queue < 5 * MS, "{used} {queue:?}");
     assert!(view.ce > 50 && view.lost.packets == 0, "{view:?}");
 }
+
+/// Returns the share of a path of 50 Mbit/s and `rtt_ms` that CCID `ccid` uses alone, if the queue marks from
+/// a length of 1 ms on.
+fn used_alone(ccid: u8, rtt_ms: u32) -> f64 {
+    let step = QueueKind::MarkAbove(Limit::Bytes(6_250));
+    let delay = rtt_ms * MS / 2;
+    let [step, back] =
+        [step, QueueKind::DropTail].map(|kind| LinkConfig { delay, ..link(50.0, kind, 1_000_000) });
+    let (line, from) = run(ccid, &step, &back);
+    used(&line, from, 50.0)
+}
+
+#[test]
+fn enough_acknowledgements_fill_a_path_whose_queue_marks_early() {
+    for rtt_ms in [20, 40] {
+        let used = used_alone(252, rtt_ms);
+        assert!(used > 0.92, "{rtt_ms}: {used}");
+    }
+}
+
+#[test]
+fn bbr_does_not_take_marks_of_its_own_queue_for_other_flows() {
+    for rtt_ms in [15, 30] {
+        let used = used_alone(5, rtt_ms);
+        assert!(used > 0.88, "{rtt_ms}: {used}");
+    }
+}
