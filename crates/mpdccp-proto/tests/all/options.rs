@@ -578,6 +578,7 @@ fn a_slow_application_is_told_of() {
     net.client.add_path(net.now, id, path(1)).unwrap();
     net.run(Duration::from_secs(1));
     net.stream(Client, id, 0, 100, GAP);
+    net.run(Duration::from_secs(1));
     assert!(net.status(Client, id).paths[1].stats.slow_receiver > 5);
     assert_eq!(told(&mut net, false), 0);
 }
