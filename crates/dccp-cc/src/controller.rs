@@ -149,7 +149,8 @@ pub trait Controller: Send + core::fmt::Debug {
     /// Returns the current sending limits. Only the methods that take `&mut self` change them, so a caller
     /// may cache them until it calls one of these methods.
     fn limits(&self) -> Limits;
-    /// Returns whether acknowledgements clock out packets. Such a sender needs many of them per window.
+    /// Returns whether the sender needs many acknowledgements per window. By default, it does if it does not
+    /// pace, because acknowledgements then clock out packets.
     fn clocked(&self) -> bool {
         self.limits().pacing.is_none()
     }

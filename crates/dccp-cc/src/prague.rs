@@ -198,8 +198,9 @@ impl Controller for Prague {
         Limits { cwnd, pacing, quantum: u32::try_from(quantum).unwrap_or(u32::MAX) }
     }
 
-    /// Although the controller paces, its window holds hardly more than the path. If one acknowledgement
-    /// reported a large part of the window, the path would be empty until the next one.
+    /// The controller needs many acknowledgements although it paces, because its window holds hardly more
+    /// than the path. If one acknowledgement reported a large part of the window, the path would be empty
+    /// until the next one.
     fn clocked(&self) -> bool {
         true
     }

@@ -137,6 +137,7 @@ fn half_of_what_was_saved_is_tried_and_paced() {
     for ccid in CCIDS {
         let hand = Hand::jump(ccid);
         assert_eq!(hand.window(), 100_000, "CCID {ccid}");
+        assert_eq!(hand.cc.clocked(), hand.cc.cc().clocked(), "CCID {ccid}");
         let limits = hand.cc.limits();
         let (own, paced) = (hand.cc.cc().limits().pacing, Rate::from_bytes_per(100_000, RTT));
         assert_eq!(limits.pacing, Some(own.map_or(paced, |own| own.max(paced))), "CCID {ccid}");

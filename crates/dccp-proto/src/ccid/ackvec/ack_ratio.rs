@@ -7,11 +7,13 @@ use dccp_wire::Seq;
 const NUM_DUP_ACK: usize = 3;
 /// Upper limit of `patience`, below `LOOKBACK` so that every packet is judged before it is forgotten.
 const MAX_PATIENCE: usize = 64;
-/// Number of acknowledgements that a window-limited sender needs per window, and its highest Ack Ratio.
+/// Number of acknowledgements that a sender needs per window if its controller needs many
+/// ([`dccp_cc::Controller::clocked`]), and its highest Ack Ratio.
 const CLOCKED: (u64, u64) = (64, 16);
-/// Number of acknowledgements that a paced sender needs per window, and its highest Ack Ratio.
+/// Number of acknowledgements that any other sender needs per window, and its highest Ack Ratio. Such a
+/// sender paces.
 const PACED: (u64, u64) = (16, 64);
-/// For the packets in flight beyond the first 16, a paced sender needs only 4 acknowledgements.
+/// For the packets in flight beyond the first 16, such a sender needs only 4 acknowledgements.
 const BEYOND: (u64, u64) = (16, 4);
 /// Maximum number of recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
@@ -21,13 +23,15 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// Follows lost and marked acknowledgements (RFC 4341 section 6.1.2). CCID 2 uses this rule.
     AckCongestion,
-    /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets,
-    /// and 16 if the controller paces. With a large amount in flight, as few as 4 are enough, so that a slow
-    /// return path does not limit the rate. Lost acknowledgements have no effect, because in a tunnel most
-    /// packets of the peer are data, and lost data looks the same as a lost acknowledgement.
+    /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets
+    /// or the controller is Prague, and 16 otherwise. Instead of 16, as few as 4 are enough with a large
+    /// amount in flight, so that a slow return path does not limit the rate. Lost acknowledgements have no
+    /// effect, because in a tunnel most packets of the peer are data, and lost data looks the same as a lost
+    /// acknowledgement.
     Window,
-    /// 16 acknowledgements per window, however much is in flight. Draft variants of CCIDs other than 2
-    /// use this rule, because the queue of the BBR draft at the bottleneck depends on the ratio.
+    /// Like [`RatioRule::Window`], but a large amount in flight does not reduce the 16 acknowledgements.
+    /// Draft variants of CCIDs other than 2 use this rule, because the queue of the BBR draft at the
+    /// bottleneck depends on the ratio.
     Draft,
 }
 
@@ -136,7 +140,8 @@ impl AckRatio {
         self.judged = from;
     }
 
-    /// A window of `cwnd` data packets ended. `paced` is the number of packets in flight if the sender paces.
+    /// A window of `cwnd` data packets ended. `paced` is the number of packets in flight if the sender
+    /// paces and does not need many acknowledgements.
     pub(crate) fn on_window(&mut self, cwnd: u64, paced: Option<u64>) {
         let r = u64::from(self.ratio);
         let congested = core::mem::take(&mut self.congested);

@@ -58,9 +58,9 @@ impl Requests {
     }
 
     /// A round ended with a congestion window of `cwnd` packets. Just before its end, `inflight` packets were
-    /// outstanding. `paced` means that acknowledgements do not clock out packets. At most one change is
-    /// requested per round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window
-    /// (section 6.2).
+    /// outstanding. `paced` means that the sender paces and does not need many acknowledgements. At most
+    /// one change is requested per round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed
+    /// once per window (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.since_trim = self.since_trim.saturating_add(inflight.max(1));
         if self.since_trim >= cwnd.min(TRIM) {
