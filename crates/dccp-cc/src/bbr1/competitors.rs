@@ -203,7 +203,8 @@ impl Competitors {
                 self.counts.packets[usize::from(long)] += packets;
                 self.told.add(packets, 0.0);
             }
-            // A mark counts like a loss in a long round trip, because only a queue marks packets.
+            // A mark counts like a loss in a long round trip, because only a queue marks packets. But a mark
+            // in a queue that this flow built says nothing about other flows.
             if ev.ce > 0 {
                 let marks = u32::try_from(ev.ce).unwrap_or(u32::MAX);
                 let min = ev.estimator.min().map(|(min, _)| min);
@@ -249,9 +250,9 @@ impl Competitors {
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
     }
 
-    /// Returns whether more than half of a queue of length `queue` has stood since the cruise phase began. If
-    /// so, other flows built it. `min` is the lowest round-trip time. A queue that marks early may be too short
-    /// for `stood`, and this flow fills it even without probes.
+    /// Returns whether more than half of a queue that delays packets by `queue` has stood since the newest
+    /// cruise phase began. If so, other flows built it. `min` is the lowest round-trip time. A queue that
+    /// marks early may be too short for `stood`, and this flow fills it even without probes.
     fn stands(&self, queue: Duration, min: Duration) -> bool {
         let least = self.cruise.map_or(Duration::MAX, |cruise| cruise.least);
         least != Duration::MAX && least.saturating_sub(min) > queue / 2
