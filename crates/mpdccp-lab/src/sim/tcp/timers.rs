@@ -8,7 +8,9 @@ use mpdccp_units::Time;
 
 /// Interval of the clock on which Linux's timers fire: 250 ticks per second, as in Debian's kernels.
 const TICK: Duration = Duration::from_millis(4);
-/// Slack of the probe timer and of RACK's timer: two ticks, as in Linux (`TCP_TIMEOUT_MIN`).
+/// Slack of the probe timer and of RACK's timer: two ticks. Linux adds 2 ms (`TCP_TIMEOUT_MIN_US`), rounds up
+/// to whole ticks, and its timer wheel adds a tick. So these timers of the model fire at most one tick too
+/// late.
 pub(super) const SLACK: Duration = Duration::from_millis(8);
 /// Lower bound on the deviation part of the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
@@ -23,7 +25,8 @@ const QUIC_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const QUIC_PROBE_ROUNDS: u32 = 2;
 
 /// Returns when a timer that is set at `now` for `wait` fires: after `wait`, in whole ticks, since the tick
-/// before `now`.
+/// before `now`. Without slack, this is a tick too early, because it does not include the tick that Linux's
+/// timer wheel adds. The wheel also rounds times of 256 ms and more up to multiples of 32 ms.
 pub(super) fn after(now: Time, wait: Duration) -> Time {
     let tick = TICK.as_nanos() as u64;
     let ticks = now.as_nanos() / tick + (wait.as_nanos() as u64).div_ceil(tick);
