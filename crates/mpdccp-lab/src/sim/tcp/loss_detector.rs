@@ -132,7 +132,8 @@ impl Detector {
         }
     }
 
-    /// Handles the undoing of a reduction because the receiver reported every retransmission as a duplicate.
+    /// Handles the undo of a reduction because the receiver reported every retransmission as a duplicate. The
+    /// reordering window then stays for one more recovery (`tcp_try_undo_dsack`).
     pub(crate) fn on_duplicates_only(&mut self) {
         self.persist = (self.persist + 1).min(PERSIST);
     }
@@ -218,5 +219,19 @@ mod tests {
             d.quarters == 2
         });
         assert_eq!(large.count(), 15);
+    }
+
+    #[test]
+    fn an_undo_because_of_duplicates_keeps_the_window_for_one_more_recovery() {
+        let (rtt, mut d) = (rtt(), Detector::new(Rule::Rack));
+        d.on_arrived(ms(100), 5, ms(90), false, &rtt);
+        d.on_reordered(1);
+        d.on_duplicate(9);
+        (1..PERSIST).for_each(|_| d.on_repaired());
+        d.on_duplicates_only();
+        d.on_repaired();
+        assert_eq!(d.quarters, 2);
+        d.on_repaired();
+        assert_eq!(d.quarters, 1);
     }
 }

@@ -44,11 +44,12 @@ pub(crate) struct Receiver {
     waiting: u32,
     due: Option<Time>,
     now_due: bool,
-    /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3.
+    /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3. `echo` is the number of the transmission that had
+    /// this timestamp, and `recent_ms` is the timestamp.
     echo: u64,
     recent_ms: u32,
     last_ack: u64,
-    /// Whether to protect against wrapped sequence numbers.
+    /// Whether to protect against wrapped sequence numbers (RFC 7323 section 5). QUIC has no such protection.
     protects: bool,
     /// Number of further acknowledgements that leave immediately (`icsk_ack.quick`).
     quick: u32,
@@ -101,11 +102,12 @@ impl Receiver {
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
         let (start, end) = (data.start, data.start + u64::from(data.len));
-        // Echo only the timestamp of a segment at the left edge of the window, so that the measured
-        // round-trip time includes delayed acknowledgements (RFC 7323 section 4.3).
+        // An age of 1 ms is tolerated (`TCP_PAWS_WINDOW`).
         if self.protects && data.sent_ms + 1 < self.recent_ms {
             return self.refuse(start, end);
         }
+        // Echo only the timestamp of a segment at the left edge of the window, so that the measured
+        // round-trip time includes delayed acknowledgements (RFC 7323 section 4.3).
         if start <= self.last_ack && end >= self.last_ack {
             self.echo = self.echo.max(data.no);
             self.recent_ms = self.recent_ms.max(data.sent_ms);
@@ -143,8 +145,8 @@ impl Receiver {
     }
 
     /// Discards a segment that is older than one at the left edge of the window, and acknowledges immediately
-    /// (RFC 7323 section 5). If a retransmission fills a hole, this discards segments sent before it, although
-    /// they are needed.
+    /// (RFC 7323 section 5). If a retransmission fills a hole, this discards segments sent before the
+    /// retransmission that arrive after it, although they are needed.
     fn refuse(&mut self, start: u64, end: u64) {
         if start < self.next {
             self.duplicate = Some((start, end.min(self.next)));
@@ -163,7 +165,8 @@ impl Receiver {
         self.last_data = Some(now);
     }
 
-    /// Raises that number if data arrives with a congestion mark (`tcp_ecn_check_ce`).
+    /// Notes whether data arrives with a congestion mark. If so, raises the number of acknowledgements that
+    /// leave immediately (`tcp_ecn_check_ce`).
     fn note_mark(&mut self, data: &Data) {
         let confirmed = self.ece && !data.cwr;
         if data.marked() && !confirmed {
@@ -301,6 +304,17 @@ mod tests {
             r.on_data(Time::ZERO, &at(18, 49));
             assert_eq!(r.next(), 19_000, "an age of 1 ms is tolerated");
         }
+    }
+
+    #[test]
+    fn only_data_in_order_ends_a_pause() {
+        let mut r = receiver();
+        let ms = Time::from_millis;
+        r.on_data(ms(300), &data(20));
+        r.poll(ms(300));
+        assert_eq!(r.quick, 0);
+        r.on_data(ms(301), &data(16));
+        assert_eq!(r.quick, QUICK);
     }
 
     #[test]

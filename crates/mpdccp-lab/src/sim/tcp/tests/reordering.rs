@@ -6,9 +6,9 @@ fn packets(tcp: &Tcp) -> u64 {
     tcp.sender().controller().limits().cwnd.packets(1500)
 }
 
-/// Returns a sender whose segments 1 and 2 were lost, and repaired together with new segments that have
-/// arrived. The first of these was lost if `lost` is set, and has then been retransmitted. Also returns the
-/// end of the recovery, the time, and the new segments.
+/// Returns a sender in a recovery in which it has retransmitted segments 1 and 2, and has then sent new
+/// segments. All have arrived except segment 1 and, if `lost` is set, the first new segment, which has then
+/// been retransmitted, too. Also returns the end of the recovery, the time, and the new segments.
 fn repaired(lost: bool) -> (Tcp, u64, u64, Vec<Data>) {
     let (mut tcp, now, window, _) = recovering(usize::MAX);
     let at = |i: usize| window[0].start + i as u64 * 1448;
@@ -46,6 +46,24 @@ fn a_recovery_that_follows_at_once_is_not_undone_by_what_left_during_the_first()
     // The original of the segment, which was sent after the first retransmission, arrives late.
     ack(&mut tcp, now + 5, arrived, new[0].no, &[]);
     assert!(packets(&tcp) <= reduced + 1, "{reduced} {}", packets(&tcp));
+}
+
+#[test]
+fn a_recovery_that_follows_a_complete_one_can_be_undone() {
+    let (mut tcp, _, now, _) = repaired(false);
+    let (all, newest) = (tcp.near.sender.next, tcp.near.sender.next_no - 1);
+    ack(&mut tcp, now, all, newest, &[]);
+    tcp.write(30 * 1448);
+    let window = sent(&mut tcp, now);
+    assert!(window.len() > 3, "{window:?}");
+    let (before, last) = (packets(&tcp), window[window.len() - 1]);
+    let end = last.start + 1448;
+    ack(&mut tcp, now + 50, all, newest, &[(window[1].start, end)]);
+    assert!(packets(&tcp) < before);
+    assert_eq!(sent(&mut tcp, now + 50)[0].start, all);
+    // The original arrives late.
+    ack(&mut tcp, now + 51, end, window[0].no, &[]);
+    assert!(packets(&tcp) >= before, "{before} {}", packets(&tcp));
 }
 
 #[test]
@@ -87,8 +105,8 @@ fn the_timer_of_missing_segments_is_for_the_latest() {
     let last = sent(&mut tcp, 110)[1];
     ack(&mut tcp, 150, at(10), window[9].no, &[]);
     ack(&mut tcp, 155, at(10), last.no, &[(last.start, last.start + 1448)]);
-    // The segment sent at 110 ms is lost after the round-trip time of 45 ms and a quarter of it, at 166 ms.
-    // Two ticks are added, and the sum is rounded up.
+    // The segment sent at 110 ms is lost after the round-trip time of 45 ms and a quarter of it, in 11.25 ms.
+    // With the slack, the timer waits for 19.25 ms, rounded up to 20 ms, since the tick at 152 ms.
     assert_eq!(tcp.near.sender.judge_at, Some(Time::from_millis(172)));
 }
 
