@@ -1,4 +1,4 @@
-use crate::sockets;
+use crate::context;
 use mpdccp_proto::Reason;
 use std::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -33,7 +33,7 @@ impl ConnectError {
             ConnectError::TimedOut => ConnectError::TimedOut,
             ConnectError::Refused(reason) => ConnectError::Refused(*reason),
             ConnectError::Forked => ConnectError::Forked,
-            ConnectError::Io(error) => ConnectError::Io(sockets::again(error)),
+            ConnectError::Io(error) => ConnectError::Io(context::again(error)),
         }
     }
 }

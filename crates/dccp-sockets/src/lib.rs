@@ -155,6 +155,7 @@ mod budget;
 mod byte_stream;
 mod connection;
 mod connector;
+mod context;
 mod errno;
 mod error;
 mod listener;

@@ -1,5 +1,6 @@
 //! Creates sockets, channels and paths from the options.
 
+use crate::context::about;
 use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
 use crate::{ConnectError, Options, Path};
@@ -7,10 +8,9 @@ use dccp_net::secure::{Aead, Channels, OVERHEAD};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter, is_unicast};
-use std::error::Error;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use std::{fmt, io};
 
 fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32> {
     let mut what = format!("a socket on {}", bind.addr);
@@ -24,39 +24,6 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
             .and_then(|socket| core.add_socket(if options.key.is_some() { socket.sealed() } else { socket })),
     };
     opened.map_err(|e| about(&what, e))
-}
-
-/// A system error and the operation that failed. The source is the original error, which has the errno value.
-#[derive(Debug)]
-struct About {
-    what: String,
-    source: io::Error,
-}
-
-impl fmt::Display for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.source)
-    }
-}
-
-impl Error for About {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
-pub(crate) fn about(what: &str, source: io::Error) -> io::Error {
-    io::Error::new(source.kind(), About { what: what.to_owned(), source })
-}
-
-/// Returns an error with the same operation and errno value.
-pub(crate) fn again(error: &io::Error) -> io::Error {
-    let context = error.get_ref().and_then(|inner| inner.downcast_ref::<About>());
-    match (context, error.raw_os_error()) {
-        (Some(About { what, source }), _) => about(what, again(source)),
-        (None, Some(errno)) => io::Error::from_raw_os_error(errno),
-        (None, None) => io::Error::new(error.kind(), error.to_string()),
-    }
 }
 
 /// Changes the port of an address. Keeps the scope of a link-local address.

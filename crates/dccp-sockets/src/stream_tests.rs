@@ -56,7 +56,7 @@ fn a_dropped_datagram_counts_once() {
 fn the_reason_why_a_connection_did_not_open_can_be_asked_for_again() {
     let stream = Stream::new(&Options::default(), &Arc::new(Budget::new(1_000)));
     let in_use = io::Error::from_raw_os_error(rustix::io::Errno::ADDRINUSE.raw_os_error());
-    stream.fail(ConnectError::Io(crate::sockets::about("bind 192.0.2.1:5001", in_use)));
+    stream.fail(ConnectError::Io(crate::context::about("bind 192.0.2.1:5001", in_use)));
     let told = || {
         let error = lock(&stream.state).opening().unwrap().unwrap_err();
         (error.errno(), error.to_string())

@@ -3,8 +3,9 @@
 use super::Streams;
 use crate::backlog::Backlog;
 use crate::budget::Budget;
+use crate::context::about;
 use crate::signal::lock;
-use crate::{ConnectError, Options, sockets};
+use crate::{ConnectError, Options};
 use dccp_net::{Core, Driver, FixedDscp, Handle, Qlog};
 use mpdccp_proto::Endpoint;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -97,7 +98,7 @@ impl Runtime {
                 Some(file) => {
                     let name = format!("the qlog file {}", file.display());
                     let created = Qlog::create(file, backlog.is_some());
-                    Some(created.map_err(|e| sockets::about(&name, e))?)
+                    Some(created.map_err(|e| about(&name, e))?)
                 }
                 None => None,
             };

@@ -1,6 +1,7 @@
 //! State of each path: the events of its connection, whether it answers, and what this end reports about it
 //! to other paths and to the peer.
 
+use super::gone::Gone;
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
 use super::subflow::{CONNECT_GAP, Stage, Subflow};
@@ -255,4 +256,28 @@ impl Session {
             conn.send_options(encode(&[option]).as_bytes());
         }
     }
+
+    /// Parts a path from its connection, which has ended but may still have a last packet to send.
+    pub(super) fn retire(&mut self, i: usize) {
+        let path = &mut self.paths[i];
+        if let Some(conn) = path.conn.take() {
+            self.lost_before += lost(&conn);
+            self.gone.push(Gone::of(&conn, path.ours));
+            self.dying.push(conn);
+        }
+    }
+
+    /// Returns the number of packets lost on all connections that the session has had.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost_before + self.paths.iter().filter_map(|p| p.conn.as_ref()).map(lost).sum::<u64>()
+    }
+
+    /// Returns the next connection that has ended. From now on, its packets belong to no connection.
+    pub(crate) fn poll_gone(&mut self) -> Option<Gone> {
+        self.gone.pop()
+    }
+}
+
+fn lost(conn: &Connection) -> u64 {
+    conn.tx_view().map_or(0, |view| view.lost.packets)
 }

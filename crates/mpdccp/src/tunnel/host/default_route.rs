@@ -7,8 +7,7 @@
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::guard::Guard;
-use crate::tunnel::host::routes::{LASTING, MARK, ip};
-use crate::tunnel::host::tun::lacks_ipv6;
+use crate::tunnel::host::routes::{LASTING, MARK, ip, lacks_ipv6};
 use mpdccp_tunnel::config::Config;
 
 /// Preference of the rule for the main table's specific routes. This rule comes first.

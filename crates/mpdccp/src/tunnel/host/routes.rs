@@ -1,6 +1,5 @@
 //! Sets routes into the interface with the program `ip`.
 
-use crate::tunnel::host::tun::lacks_ipv6;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -14,6 +13,15 @@ pub(crate) const MARK: u32 = 0x6d70;
 /// Arguments of `ip` for rules and routes that must outlive a restart of systemd-networkd. When it starts, it
 /// deletes those that its own files do not contain, except those of the kernel.
 pub(crate) const LASTING: [&str; 2] = ["protocol", "kernel"];
+
+/// Returns whether the kernel refuses IPv6 addresses of an interface and IPv6 routes into it. For interfaces
+/// that do not exist yet, `interface` is `default`.
+pub(crate) fn lacks_ipv6(interface: &str) -> bool {
+    match std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")) {
+        Ok(text) => text.trim() == "1",
+        Err(_) => !std::fs::exists("/proc/net/if_inet6").unwrap_or(true),
+    }
+}
 
 /// How to change a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Creates the TUN interface, and sets its addresses and queues.
 
 use crate::error::Error;
-use crate::tunnel::host::routes::ip;
+use crate::tunnel::host::routes::{ip, lacks_ipv6};
 use dccp_net::{Tun, TunConfig};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Config;
@@ -44,15 +44,6 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
         Error::usage(format!("cannot create interface {name}: {why}"))
     })?;
     Ok(Interface { tun, mtu })
-}
-
-/// Returns whether the kernel refuses IPv6 addresses of an interface and IPv6 routes into it. For interfaces
-/// that do not exist yet, `interface` is `default`.
-pub(crate) fn lacks_ipv6(interface: &str) -> bool {
-    match std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")) {
-        Ok(text) => text.trim() == "1",
-        Err(_) => !std::fs::exists("/proc/net/if_inet6").unwrap_or(true),
-    }
 }
 
 /// Changes the addresses of the interface. Refuses an address that lies in a network of another interface. An
