@@ -1,7 +1,7 @@
 //! Implements `bypass` with policy rules that precede those of `default_route`. The rules send certain
 //! packets to the main table, so that these packets do not enter the tunnel.
 
-use crate::tunnel::host::routes::{LASTING, MARK, ip};
+use crate::tunnel::host::routes::{LASTING, MARK, has_ipv6, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};
 use std::process::Command;
 
@@ -26,7 +26,7 @@ impl BypassRules {
             args.extend(LASTING);
             match ip(&args) {
                 // If the kernel has no IPv6, there are no IPv6 packets that could bypass the tunnel.
-                Err(_) if family == "-6" && !std::fs::exists("/proc/net/if_inet6").unwrap_or(true) => {}
+                Err(_) if family == "-6" && !has_ipv6() => {}
                 done => drop(done?),
             }
         }

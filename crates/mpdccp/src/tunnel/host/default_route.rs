@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::guard::Guard;
-use crate::tunnel::host::routes::{LASTING, MARK, ip, lacks_ipv6};
+use crate::tunnel::host::routes::{LASTING, MARK, has_ipv6, ip, lacks_ipv6};
 use mpdccp_tunnel::config::Config;
 
 /// Preference of the rule for the main table's specific routes. This rule comes first.
@@ -49,7 +49,7 @@ impl DefaultRoute {
         }
         let mut families = vec![Family { option: "-4", carried: v4 }];
         // If the kernel has no IPv6, there are no IPv6 packets to block.
-        if v6 || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
+        if v6 || has_ipv6() {
             families.push(Family { option: "-6", carried: v6 });
         }
         let (families, other): (Vec<_>, Vec<_>) =

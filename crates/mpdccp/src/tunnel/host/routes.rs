@@ -19,8 +19,13 @@ pub(crate) const LASTING: [&str; 2] = ["protocol", "kernel"];
 pub(crate) fn lacks_ipv6(interface: &str) -> bool {
     match std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")) {
         Ok(text) => text.trim() == "1",
-        Err(_) => !std::fs::exists("/proc/net/if_inet6").unwrap_or(true),
+        Err(_) => !has_ipv6(),
     }
+}
+
+/// Returns whether the kernel has IPv6.
+pub(crate) fn has_ipv6() -> bool {
+    std::fs::exists("/proc/net/if_inet6").unwrap_or(true)
 }
 
 /// How to change a route.
