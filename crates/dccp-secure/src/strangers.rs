@@ -57,7 +57,7 @@ impl Strangers {
     }
 
     /// Returns the numbers of the strangers of one source.
-    pub(crate) fn of(&self, source: u128) -> impl Iterator<Item = u32> {
+    fn of(&self, source: u128) -> impl Iterator<Item = u32> {
         self.by_source.range((source, 0)..=(source, u32::MAX)).map(|(_, number)| *number)
     }
 

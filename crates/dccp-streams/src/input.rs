@@ -53,7 +53,7 @@ impl Streams {
             return;
         }
         for at in 0..self.paths.len() {
-            if self.paths.iter().any(|other| self.paths[at].is_slow_beside(other)) {
+            if self.paths.iter().any(|other| self.paths[at].is_much_slower_than(other)) {
                 self.paths[at].give_up_stuck(now, &mut self.fates);
             }
         }

@@ -337,7 +337,7 @@ impl Path {
     }
 
     /// Returns whether a round trip takes at least twice as long as on `other`, which answers.
-    pub(crate) fn is_slow_beside(&self, other: &Path) -> bool {
+    pub(crate) fn is_much_slower_than(&self, other: &Path) -> bool {
         let rtts = self.rtt.srtt().zip(other.rtt.srtt());
         other.id.is_some() && other.backoff == 0 && rtts.is_some_and(|(own, others)| others * 2 <= own)
     }

@@ -350,8 +350,8 @@ impl Tunnel {
             HostEvent::Looked(looked) => {
                 self.peers.on_looked(cx, &looked);
                 if self.cfg.is_client() {
-                    let state = (&mut self.quotas, &mut self.timestamp);
-                    client::charge(cx, &mut self.peers, &mut self.paths, state, &looked);
+                    let (peers, paths) = (&mut self.peers, &mut self.paths);
+                    client::charge(cx, peers, paths, &mut self.quotas, &mut self.timestamp, &looked);
                 }
             }
             HostEvent::Interfaces(_) | HostEvent::Resolved { .. } if cx.closing => {}

@@ -163,7 +163,7 @@ fn streams_and_datagrams_share_a_path() {
 }
 
 #[test]
-fn small_datagrams_get_their_share_of_the_bytes_beside_a_stream() {
+fn small_datagrams_get_their_share_of_the_bytes_next_to_a_stream() {
     let (mut net, id) = Net::connected(1, 1, with_streams());
     net.wires[0].rate = Some(Rate::from_mbps(10.0));
     let (stream, data) = (net.open_stream(id), pattern(20_000_000));

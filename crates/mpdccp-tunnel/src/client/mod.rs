@@ -47,7 +47,8 @@ pub(crate) fn charge(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
     paths: &mut Paths,
-    (quotas, timestamp): (&mut Quotas, &mut Timestamp),
+    quotas: &mut Quotas,
+    timestamp: &mut Timestamp,
     looked: &Looked,
 ) {
     if let Some(handshake) = looked.handshake {

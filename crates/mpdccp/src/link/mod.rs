@@ -153,14 +153,14 @@ fn carry(
 }
 
 fn line(cable: &mut Cable<Meter>, start: Time, last: Time, now: Time) -> Line {
-    let [(there, queued), (back, queued_back)] =
+    let [(stats, queued), (reverse_stats, reverse_queued)] =
         cable.links().map(|link| (*link.stats(), link.queue_len().bytes));
-    let [forward, backward] = cable.recorders();
+    let [forward, reverse] = cable.recorders();
     let elapsed = now.since(last);
     Line {
         t: now.since(start).as_secs_f64(),
-        a_to_b: forward.report(&there, queued, elapsed),
-        b_to_a: backward.report(&back, queued_back, elapsed),
+        a_to_b: forward.report(&stats, queued, elapsed),
+        b_to_a: reverse.report(&reverse_stats, reverse_queued, elapsed),
     }
 }
 
