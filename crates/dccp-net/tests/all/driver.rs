@@ -64,7 +64,7 @@ impl World {
 }
 
 /// A session holds data behind a missing packet. When an event handler ends the session, the application gets
-/// this data before it hears of the end, and nothing afterwards.
+/// this data before the event of the end, and nothing afterwards.
 #[test]
 fn data_comes_before_the_end_of_its_session() {
     let session = SessionConfig {

@@ -257,7 +257,7 @@ impl Session {
         }
     }
 
-    /// Parts a path from its connection, which has ended but may still have a last packet to send.
+    /// Separates a path from its connection, which has ended but may still have a last packet to send.
     pub(super) fn retire(&mut self, i: usize) {
         let path = &mut self.paths[i];
         if let Some(conn) = path.conn.take() {

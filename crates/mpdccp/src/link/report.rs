@@ -11,7 +11,7 @@ pub(super) struct Meter {
     /// How late packets departed after their due time, in nanoseconds.
     lateness: Option<Histogram<u64>>,
     refused: u64,
-    /// Longest queue in the interval, in bytes. The interval begins with the queue of the previous one.
+    /// Longest queue in the interval, in bytes. The queue at the end of the previous interval counts, too.
     queue: u64,
     /// The link's counters at the time of the last report.
     before: Stats,

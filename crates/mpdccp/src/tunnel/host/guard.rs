@@ -1,4 +1,4 @@
-//! Watches this host's routing for a state that another program may undo.
+//! Watches the routing of this host, because another program may remove the rules and routes of the tunnel.
 
 use dccp_net::HostWatch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::io::{self, PipeReader, PipeWriter};
 use std::thread::JoinHandle;
 
-/// Delay between a change and the check, in which a change of the tunnel's own can be completed.
+/// Delay between a change and the check, so that the tunnel can complete a change that it makes itself.
 const DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Pause after a check, because each check starts several programs.
 const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };

@@ -12,7 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval between attempts to write a file.
+/// Longest interval between attempts to write a file.
 const AGAIN: Duration = Duration::from_secs(60);
 const ALL: [StateFile; 5] = [
     StateFile::Volumes,
