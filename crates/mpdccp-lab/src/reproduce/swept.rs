@@ -179,30 +179,40 @@ pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn cells_are_the_columns_where_there_are_several_and_several_parameters() {
-        let text = r#"name = "t"
+    /// Returns a scenario with two cells and one variant. `rest` adds its sweep and its aims.
+    fn scenario(rest: &str) -> Scenario {
+        let begin = r#"name = "t"
 title = "t"
 duration_s = 1
 path = [{ name = "a", rate = "1 Mbit/s", queue = "9 packets" }]
 cell = [{ name = "near" }, { name = "far", owd = "1 ms" }]
 variant = [{ label = "both" }]
 flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
-[sweep]
-show = ["goodput_mbps"]
-parameters = { "tunnel.scheduler" = ["rr"], "tunnel.reordering" = ["passive", "adaptive"] }
 "#;
-        let scenario = Scenario::parse("t.toml", text).unwrap();
-        let median = |cell: &str, order: &str, mbps: f64| Median {
+        Scenario::parse("t.toml", &format!("{begin}{rest}")).unwrap()
+    }
+
+    fn median(cell: &str, values: &[&str], shown: &[f64]) -> Median {
+        Median {
             label: "both".to_owned(),
             cell: cell.to_owned(),
-            values: vec![order.to_owned(), "rr".to_owned()],
-            shown: vec![Estimate::of(&[mbps])],
-        };
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+            shown: shown.iter().map(|value| Estimate::of(&[*value])).collect(),
+        }
+    }
+
+    #[test]
+    fn cells_are_the_columns_where_there_are_several_and_several_parameters() {
+        let scenario = scenario(
+            r#"[sweep]
+show = ["goodput_mbps"]
+parameters = { "tunnel.scheduler" = ["rr"], "tunnel.reordering" = ["passive", "adaptive"] }
+"#,
+        );
         let medians = vec![
-            median("near", "passive", 10.0),
-            median("near", "adaptive", 20.0),
-            median("far", "adaptive", 30.0),
+            median("near", &["passive", "rr"], &[10.0]),
+            median("near", &["adaptive", "rr"], &[20.0]),
+            median("far", &["adaptive", "rr"], &[30.0]),
         ];
         let table = table(&scenario, &Outcome { medians, ..Outcome::default() });
         assert_eq!(table.head[4..], ["near", "far"]);
@@ -212,14 +222,8 @@ parameters = { "tunnel.scheduler" = ["rr"], "tunnel.reordering" = ["passive", "a
 
     #[test]
     fn all_aims_of_a_variant_count_in_their_cells() {
-        let text = r#"name = "t"
-title = "t"
-duration_s = 1
-path = [{ name = "a", rate = "1 Mbit/s", queue = "9 packets" }]
-cell = [{ name = "near" }, { name = "far", owd = "1 ms" }]
-variant = [{ label = "both" }]
-flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
-aim = [
+        let scenario = scenario(
+            r#"aim = [
     { label = "both", metric = "goodput_mbps", min = 5 },
     { label = "both", metric = "goodput_mbps", max = 15 },
     { label = "both", metric = "lost_pct", max = 1 },
@@ -227,19 +231,13 @@ aim = [
 [sweep]
 show = ["goodput_mbps", "lost_pct"]
 parameters = { "tunnel.scheduler" = ["rr", "auto"] }
-"#;
-        let scenario = Scenario::parse("t.toml", text).unwrap();
-        let median = |cell: &str, scheduler: &str, mbps: f64, lost: f64| Median {
-            label: "both".to_owned(),
-            cell: cell.to_owned(),
-            values: vec![scheduler.to_owned()],
-            shown: vec![Estimate::of(&[mbps]), Estimate::of(&[lost])],
-        };
+"#,
+        );
         let medians = vec![
-            median("near", "rr", 10.0, 0.5),
-            median("near", "auto", 20.0, 0.5),
+            median("near", &["rr"], &[10.0, 0.5]),
+            median("near", &["auto"], &[20.0, 0.5]),
             // These aims are for the headline cell, which is the first one.
-            median("far", "rr", 10.0, 50.0),
+            median("far", &["rr"], &[10.0, 50.0]),
         ];
         let outcome = Outcome { medians, ..Outcome::default() };
         let rows = table(&scenario, &outcome).rows;
