@@ -361,7 +361,7 @@ fn paths_share_a_link_and_far_ends_are_farther() {
     );
     let text = format!(
         "name = \"t\"\ntitle = \"t\"\nduration_s = 1\n[[path]]\nname = \"a\"\nrate = \"10 Mbit/s\"\nqueue = \"20 kB\"\nowd = \"5 ms\"\n\
-         [[path]]\nname = \"b\"\nshares = \"a\"\n[[variant]]\nlabel = \"plain\"\nrival = {{ kind = \"plain\" }}\n{flows}"
+         [[path]]\nname = \"b\"\nshares = \"a\"\n[[variant]]\nlabel = \"plain\"\nbaseline = {{ kind = \"plain\" }}\n{flows}"
     );
     let stats = run_baseline(&text, "plain");
     let [near, far] = [0, 1].map(|i: usize| stats.flows[i].phases[0]);

@@ -34,8 +34,8 @@ impl Setting {
         Setting { name: "", help: "", values: "", default: "", elsewhere: ["", ""], live: false };
 }
 
-/// Declares each setting once: help, name, type (which validates the value), default, deprecated name, entry
-/// in the reference, and how it changes a [`SessionConfig`].
+/// Declares each setting once: help, name, type (which validates the value), default, entry in the reference,
+/// and how it changes a [`SessionConfig`].
 macro_rules! settings {
     ($($(#[doc = $help:literal])* $name:ident: $type:ty = $value:expr,
        $($field:ident: $info:expr,)*

@@ -171,13 +171,7 @@ pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
 }
 
 fn load(name: &str) -> Result<Scenario, LabError> {
-    let scenario = Scenario::find(name).map_err(|e| LabError::Wrong(e.to_string()))?;
-    let renamed: Vec<String> =
-        scenario.renamed.iter().map(|(old, new)| format!("`{old}` -> `{new}`")).collect();
-    if !renamed.is_empty() {
-        eprintln!("warning: {name}: deprecated keys; rename {}", renamed.join(", "));
-    }
-    Ok(scenario)
+    Scenario::find(name).map_err(|e| LabError::Wrong(e.to_string()))
 }
 
 fn list() -> Result<(), LabError> {

@@ -40,7 +40,7 @@ pub(super) struct SectionSpec {
     /// Name of a built-in scenario.
     pub(super) scenario: String,
     /// Labels of the variants; if empty, all variants.
-    #[serde(default, alias = "contenders")]
+    #[serde(default)]
     pub(super) variants: Vec<String>,
     /// Cells of a full run.
     #[serde(default = "all")]

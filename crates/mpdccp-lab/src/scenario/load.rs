@@ -5,9 +5,7 @@ use std::path::Path;
 use toml::{Spanned, Table};
 
 use super::place::Problem;
-use super::{
-    Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, keys, renamed, source, validate,
-};
+use super::{Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, keys, source, validate};
 use crate::code;
 
 /// Maximum number of flows in one `[[flow]]` entry.
@@ -77,18 +75,10 @@ impl Scenario {
     /// # Errors
     /// Fails if the scenario is invalid, with the first error found.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let mut document: Table = text
+        let document: Table = text
             .parse()
             .map_err(|e: toml::de::Error| ScenarioError::at(file, text, e.span(), e.to_string()))?;
-        let renamed = renamed::rename(&mut document);
-        // Errors in a file with deprecated keys have no line number, because the parsed text differs from the
-        // file.
-        let current = if renamed.is_empty() { text.to_owned() } else { document.to_string() };
-        let text = current.as_str();
-        let located = |span, message| {
-            let error = ScenarioError::at(file, text, span, message);
-            if renamed.is_empty() { error } else { ScenarioError { line: None, ..error } }
-        };
+        let located = |span, message| ScenarioError::at(file, text, span, message);
         let mut scenario: Scenario =
             toml::from_str(text).map_err(|e| located(e.span(), e.message().to_owned()))?;
         if scenario.cells.is_empty() {
@@ -98,7 +88,6 @@ impl Scenario {
         scenario.document = document;
         scenario.resolve(file).map_err(|(span, message)| located(span, message))?;
         validate::validate(&scenario, text).map_err(|(span, message)| located(span, message))?;
-        scenario.renamed = renamed;
         Ok(scenario)
     }
 

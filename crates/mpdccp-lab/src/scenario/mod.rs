@@ -11,7 +11,6 @@ mod load;
 mod path;
 mod place;
 mod quantity;
-mod renamed;
 mod resolved;
 mod short;
 mod source;
@@ -116,9 +115,6 @@ pub struct Scenario {
     /// Hashes of the files that the scenario names, by name.
     #[serde(skip)]
     pub(super) files: std::collections::BTreeMap<String, String>,
-    /// Deprecated keys found in the file, each with its replacement.
-    #[serde(skip)]
-    pub renamed: Vec<(&'static str, &'static str)>,
 }
 
 fn one() -> u32 {
