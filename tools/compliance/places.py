@@ -8,7 +8,9 @@ from rows import TOP, rows
 
 CRATES = ["dccp-proto", "dccp-wire", "mpdccp-proto", "dccp-cc"]
 ENTRIES = tomllib.loads((TOP / "tools" / "compliance" / "instead.toml").read_text())
-INSTEAD, STANDS, REDUNDANT = ENTRIES["instead"], ENTRIES["stands"], ENTRIES["redundant"]
+INSTEAD, STANDS, REDUNDANT = (
+    [dict(one, file=file) for file, all in ENTRIES[kind].items() for one in all] for kind in ("instead", "stands", "redundant")
+)
 CITED = re.compile(r"^\s*// .*?RFC (\d{4})(?:,)? sections? ([0-9.]+)")
 
 
@@ -97,7 +99,7 @@ def row_named(name):
 def stands_for(place):
     """Names of the rows that this place also covers according to instead.toml, although it is a place of
     another rule."""
-    return [one["row"] for one in STANDS if "from" in one and ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
+    return [one["row"] for one in STANDS if ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
 
 
 def redundant(place):
@@ -114,7 +116,7 @@ def rows_of(place):
 
 def elsewhere():
     """The rows that `mutate` cannot reach, and for which instead.toml names a test."""
-    return [row for one in STANDS if "test" in one and (row := row_named(one["row"]))]
+    return [row for one in ENTRIES["elsewhere"] if (row := row_named(one["row"]))]
 
 
 def place(crate, path, lines, at, end, rfc, section, row=None):
@@ -148,7 +150,7 @@ def stale():
             yield f"{name} matches {len(matching)} places: remove its section, or give more of the code"
         elif one["from"] not in anchor(one):
             yield f"{name} does not contain `{one['from']}`"
-    for one in STANDS:
+    for one in STANDS + ENTRIES["elsewhere"]:
         if not row_named(one["row"]):
             yield f"instead.toml: no row, or more than one, begins with `{one['row']}`"
         elif "from" in one and not any(one["row"] in stands_for(place) for place in everything):
