@@ -5,16 +5,20 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Cases {
-    client: String,
-    server: String,
+    client: Role,
+    server: Role,
+}
+
+#[derive(Deserialize)]
+struct Role {
+    /// The basic file that the cases change.
+    file: String,
     case: Vec<Case>,
 }
 
 #[derive(Deserialize)]
 struct Case {
-    /// The basic file that the case changes: `client` or `server`.
-    of: String,
-    /// Replacements in that file: old and new text.
+    /// Replacements in the basic file: old and new text.
     replace: Vec<[String; 2]>,
     #[serde(default)]
     errors: Vec<String>,
@@ -24,11 +28,13 @@ struct Case {
 
 #[test]
 fn all_that_is_wrong_is_said_with_line_and_key_and_how_to_fix_it() {
-    let cases: Cases = toml::from_str(include_str!("config.toml")).unwrap();
-    assert!(cases.case.len() >= 40);
+    let Cases { client, server } = toml::from_str(include_str!("config.toml")).unwrap();
+    assert!(client.case.len() + server.case.len() >= 40);
     let mut wrong = Vec::new();
-    for (number, case) in (1..).zip(cases.case) {
-        let mut text = if case.of == "client" { cases.client.clone() } else { cases.server.clone() };
+    let cases = [client, server]
+        .into_iter()
+        .flat_map(|role| role.case.into_iter().map(move |case| (case, role.file.clone())));
+    for (number, (case, mut text)) in (1..).zip(cases) {
         for [from, to] in &case.replace {
             assert!(text.contains(from.as_str()), "case {number}: no {from}");
             text = text.replacen(from.as_str(), to, 1);
