@@ -101,9 +101,6 @@ pub struct SessionConfig {
     pub first_attempt: Duration,
     /// How long the session survives with no path up.
     pub survive: Duration,
-    /// Duration of TIMEWAIT, by default two maximum segment lifetimes (RFC 4340 section 8.3). In TIMEWAIT, a
-    /// client does not reuse the connection's ports, and late packets are answered with a Reset.
-    pub time_wait: Duration,
 }
 
 impl Default for SessionConfig {
@@ -132,7 +129,6 @@ impl Default for SessionConfig {
             keepalive: Duration::from_secs(12),
             first_attempt: Duration::from_secs(3),
             survive: Duration::from_secs(60),
-            time_wait: Duration::from_secs(240),
         }
     }
 }

@@ -10,6 +10,9 @@ use rand_core::RngCore;
 /// Ports that clients use, taken from the private-use range (RFC 6335 section 6).
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
 
+/// Two maximum segment lifetimes (RFC 4340 section 8.3). In TIMEWAIT, a client does not reuse a connection's
+/// ports, and late packets are answered with a Reset.
+const TIME_WAIT: Duration = Duration::from_secs(240);
 /// Maximum number of connections in TIMEWAIT. Beyond it, the oldest leave TIMEWAIT early.
 const MAX_TIME_WAIT: usize = 16_384;
 
@@ -27,10 +30,10 @@ pub(super) struct Demux {
 }
 
 impl Demux {
-    /// Keeps a connection in TIMEWAIT for this long.
-    pub(super) fn hold(&mut self, now: Time, route: &Route, ports: Ports, lasts: Duration) {
+    /// Keeps a connection in TIMEWAIT.
+    pub(super) fn hold(&mut self, now: Time, route: &Route, ports: Ports) {
         let key = (*route, ports);
-        let end = now + lasts;
+        let end = now + TIME_WAIT;
         while let Some((at, oldest)) = self.wait_ends.front().copied() {
             if at > now && self.wait_ends.len() < MAX_TIME_WAIT {
                 break;

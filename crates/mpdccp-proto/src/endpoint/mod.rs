@@ -442,7 +442,7 @@ impl Endpoint {
         while let Some(gone) = entry.session.poll_gone() {
             self.demux.remove(&gone.route, gone.ports, id);
             if gone.time_wait {
-                self.demux.hold(now, &gone.route, gone.ports, entry.session.time_wait());
+                self.demux.hold(now, &gone.route, gone.ports);
             }
         }
         while let Some((path, route, ports)) = entry.session.poll_connect(now) {

@@ -62,7 +62,7 @@ use dccp_proto::{CcOptions, Config, Connection, Ports, State};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
 use fec::Fec;
 use gone::Gone;
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::Time;
 use plausible::Plausible;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -384,11 +384,6 @@ impl Session {
     /// Returns the path and ports of a server's first connection.
     pub(crate) fn first_connection(&self) -> Option<(PathId, Ports)> {
         self.paths.first().map(|p| (p.id, p.cfg.ports))
-    }
-
-    /// Returns how long connections of this session stay in TIMEWAIT.
-    pub(crate) fn time_wait(&self) -> Duration {
-        self.cfg.time_wait
     }
 
     /// Server: returns the id of the peer filter that matched.

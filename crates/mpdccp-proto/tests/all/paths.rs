@@ -189,32 +189,6 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
 }
 
 #[test]
-fn ports_rest_in_time_wait() {
-    // RFC 4340 section 8.3: the ports are not reused for two segment lifetimes, four minutes by default.
-    for (said, lasts) in [(None, 240), (Some(20), 20)] {
-        let mut cfg = config();
-        if let Some(said) = said {
-            cfg.time_wait = secs(said);
-        }
-        let (mut net, id) = Net::connected(1, 1, cfg.clone());
-        net.client.close(net.now, id);
-        net.run(secs(1));
-        assert!(net.client.sessions().is_empty());
-        let ports =
-            |net: &Net| net.logged(Client, PacketType::Request).last().unwrap().packet().header.src_port;
-        assert_eq!(ports(&net), 50_000);
-        net.run(secs(lasts - 4));
-        net.connect(cfg.clone());
-        net.run(secs(1));
-        assert_ne!(ports(&net), 50_000, "{lasts} s");
-        net.run(secs(4));
-        net.connect(cfg);
-        net.run(secs(1));
-        assert_eq!(ports(&net), 50_000, "{lasts} s");
-    }
-}
-
-#[test]
 fn a_path_is_back_within_a_second_of_its_return() {
     for (outage, downlink) in [(3, true), (10, false), (17, true), (30, false), (90, true)] {
         let (mut net, id) = Net::connected(1, 2, config());
