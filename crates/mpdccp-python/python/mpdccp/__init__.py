@@ -6,8 +6,16 @@ ConnectionRefusedError, TimeoutError, BrokenPipeError and other OSErrors; ValueE
 Every timeout is in seconds: None waits without limit, 0 does not wait and raises BlockingIOError instead.
 """
 
-from ._mpdccp import Connection, Connector, Event, Listener, Path, PathStats, Stats, Stream, __version__
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._mpdccp import Connection, Connector, Event, Listener, Path, PathStats, Stats, Stream
+from ._mpdccp import __version__ as __version__
 from ._types import Address, Options
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 __all__ = [
     "Address",
@@ -24,6 +32,6 @@ __all__ = [
 ]
 
 
-def connect(address, **options):
+def connect(address: Address, **options: Unpack[Options]) -> Connection:
     """Connects to a listener: connect("example.org:6511", ccid=5, service="SC:chat")."""
     return Connector(**options).connect(address)
