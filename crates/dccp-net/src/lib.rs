@@ -5,7 +5,6 @@
 //! calls [`Driver::run`], or in another event loop ([`Driver::turn`]). Other threads use a [`Handle`].
 //!
 //! ```
-//! # #[cfg(target_os = "linux")]
 //! # fn main() -> std::io::Result<()> {
 //! use dccp_net::{App, Bind, Core, Driver, UdpEncapsulation};
 //! use mpdccp_proto::{Endpoint, ListenConfig, PeerFilter, PktInfo, SessionConfig, SessionId};
@@ -41,17 +40,45 @@
 //! driver.run()?;
 //! # Ok(())
 //! # }
-//! # #[cfg(not(target_os = "linux"))]
-//! # fn main() {}
 //! ```
-#![cfg_attr(not(target_os = "linux"), allow(unused))]
 
+mod app;
 mod batch;
+mod bind;
+#[cfg(feature = "tun")]
+mod bursts;
+mod capture;
 mod channels;
+mod clock;
+mod driver;
 mod encapsulation;
+mod grant;
+#[cfg(feature = "tun")]
+mod gro;
+mod icmp;
 mod links;
+mod net;
 mod outer_mark;
+mod outgoing_interface;
+mod poller;
+#[cfg_attr(not(feature = "qlog"), path = "no_qlog.rs")]
+mod qlog;
+#[cfg(feature = "tun")]
+mod queue_selection;
+mod raw33;
 mod refusals;
+mod seed;
+mod shards;
+mod shortage;
+mod socket;
+mod socket_send;
+#[cfg(feature = "tun")]
+mod tun;
+#[cfg(feature = "tun")]
+mod tun_writer;
+mod udp;
+mod watch;
+
 /// Encrypted channels and their keys. Without the feature `encryption`, no key or channel can be created.
 #[cfg(feature = "encryption")]
 pub use dccp_secure as secure;
@@ -64,57 +91,6 @@ pub use channels::{Arrived, ChannelEvent, ChannelRoutes, Opened, is_channel};
 pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
 pub use links::LinkChange;
 pub use outer_mark::{FixedDscp, Mark, Marking, data_of};
-
-#[cfg(target_os = "linux")]
-mod app;
-#[cfg(target_os = "linux")]
-mod bind;
-#[cfg(all(target_os = "linux", feature = "tun"))]
-mod bursts;
-#[cfg(target_os = "linux")]
-mod capture;
-#[cfg(target_os = "linux")]
-mod clock;
-#[cfg(target_os = "linux")]
-mod driver;
-#[cfg(target_os = "linux")]
-mod grant;
-#[cfg(all(target_os = "linux", feature = "tun"))]
-mod gro;
-#[cfg(target_os = "linux")]
-mod icmp;
-#[cfg(target_os = "linux")]
-mod net;
-#[cfg(target_os = "linux")]
-mod outgoing_interface;
-#[cfg(target_os = "linux")]
-mod poller;
-#[cfg(target_os = "linux")]
-#[cfg_attr(not(feature = "qlog"), path = "no_qlog.rs")]
-mod qlog;
-#[cfg(all(target_os = "linux", feature = "tun"))]
-mod queue_selection;
-#[cfg(target_os = "linux")]
-mod raw33;
-#[cfg(target_os = "linux")]
-mod seed;
-#[cfg(target_os = "linux")]
-mod shards;
-mod shortage;
-#[cfg(target_os = "linux")]
-mod socket;
-#[cfg(target_os = "linux")]
-mod socket_send;
-#[cfg(all(target_os = "linux", feature = "tun"))]
-mod tun;
-#[cfg(all(target_os = "linux", feature = "tun"))]
-mod tun_writer;
-#[cfg(target_os = "linux")]
-mod udp;
-#[cfg(target_os = "linux")]
-mod watch;
-
-#[cfg(target_os = "linux")]
 pub use {
     app::{App, Core, Handle},
     bind::Bind,
@@ -129,7 +105,7 @@ pub use {
     udp::UdpEncapsulation,
     watch::{HostWatch, interfaces_like},
 };
-#[cfg(all(target_os = "linux", feature = "tun"))]
+#[cfg(feature = "tun")]
 pub use {
     bursts::Bursts,
     tun::{Tun, TunConfig},

@@ -1,5 +1,4 @@
 //! Tests of Linux I/O over the loopback interface.
-#![cfg(target_os = "linux")]
 
 mod capture;
 #[cfg(feature = "encryption")]

@@ -1,5 +1,4 @@
 //! Tests the program from outside: its output, and what it does in network namespaces.
-#![cfg(target_os = "linux")]
 
 mod common;
 mod conform;
