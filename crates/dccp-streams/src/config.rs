@@ -53,12 +53,6 @@ impl Default for Config {
 /// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Packets sent, including those without a number.
-    pub packets_sent: u64,
-    /// Packets sent that carry only acknowledgements.
-    pub acks_sent: u64,
-    /// Packets that arrived.
-    pub packets_received: u64,
     /// Numbered packets declared lost.
     pub packets_lost: u64,
     /// Packets that were declared lost because later packets of their path had arrived, but that still

@@ -22,7 +22,6 @@ impl Streams {
             self.stats.malformed += 1;
             return;
         };
-        self.stats.packets_received += 1;
         self.tell_limits();
         let mut rest = frames;
         let mut taken = Ok(());

@@ -78,7 +78,6 @@ impl Streams {
         if near {
             self.write_acks(now, &mut writer);
         }
-        let acks = writer.len();
         if may_have_data {
             if near {
                 self.write_control(at, class, &mut writer);
@@ -88,7 +87,6 @@ impl Streams {
         if writer.len() == empty {
             return None;
         }
-        self.stats.acks_sent += u64::from(writer.len() == acks);
         let last = !self.has_data(class);
         Some(self.leave(now, at, writer, skip, last))
     }
@@ -141,7 +139,6 @@ impl Streams {
 
     /// Completes the packet. It is sent now.
     fn leave(&mut self, now: Time, at: usize, writer: Writer<'_>, skip: usize, last: bool) -> usize {
-        self.stats.packets_sent += 1;
         let path = &mut self.paths[at];
         let number = (path.name, path.next_number());
         let numbered = path.on_sent(now);

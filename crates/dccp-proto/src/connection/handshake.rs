@@ -48,7 +48,6 @@ impl Connection {
         cfg.service_code = asked;
         let ports = Ports { local: header.dst_port, remote: header.src_port };
         let mut connection = Connection::new(cfg, now, route, ports, seed, true);
-        connection.stats.packets_received = 1;
         connection.numbers.set_isr(header.seq);
         let multipath = connection.cfg.multipath;
         let seen = options::read(request, header.seq, None, multipath, &mut connection.features)?;

@@ -34,7 +34,6 @@ impl Connection {
     /// Handles a parsed packet for this connection (RFC 4340 section 8.5). `len` is its length as an IP
     /// packet.
     pub fn handle_packet<'a>(&mut self, now: Time, ecn: Ecn, len: u32, packet: &Packet<'a>) -> Outcome<'a> {
-        self.stats.packets_received += 1;
         let outcome = match self.receive(now, ecn, len, packet) {
             Ok(received) => Outcome::Received(received),
             Err(reason) => {

@@ -363,7 +363,6 @@ impl Connection {
         header.emit(options.as_bytes(), buf).copy_from_slice(payload);
         self.scratch = options;
 
-        self.stats.packets_sent += 1;
         self.ndp_run = if ptype.is_data() { 0 } else { self.ndp_run.saturating_add(1) };
         // A Reset ends the connection, so the halves need not know it. If it answers a packet, its number may
         // come from that packet (RFC 4340 section 8.3.1).

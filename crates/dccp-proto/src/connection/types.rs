@@ -216,8 +216,6 @@ impl Timer {
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub struct ConnectionStats {
-    pub packets_sent: u64,
-    pub packets_received: u64,
     pub data_sent: u64,
     pub data_received: u64,
     /// Bytes of application data received.
