@@ -67,11 +67,6 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Returns by how many per cent the first rate exceeds the second.
-    pub fn rate_pct(&self) -> f64 {
-        self.rx_mbps.percent()
-    }
-
     /// Returns whether all figures are within the limits of `scenarios/agreement.toml`.
     pub fn agreement(&self) -> Agreement {
         let allowed = allowed();
