@@ -77,8 +77,6 @@ pub struct SessionConfig {
     pub flow_order: bool,
     /// Carry reliable byte streams alongside datagrams (docs/streams.md), if the peer supports them.
     pub streams: bool,
-    /// Maximum time to wait for a retransmission.
-    pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
     /// Client only: whether the server may open subflows too (RFC 9897 section 3.2.2: either host may do so).
@@ -120,7 +118,6 @@ impl Default for SessionConfig {
             wait_for_repairs: true,
             flow_order: false,
             streams: false,
-            repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),
             joinable: false,
             join_advertised: JoinFrom::Nowhere,

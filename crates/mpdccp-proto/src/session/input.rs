@@ -2,6 +2,7 @@
 
 use super::plausible::Judgement;
 use super::private::Private;
+use super::repair::MAX_WAIT;
 use super::subflow::Stage;
 use super::{MAX_DELIVERABLE, Session, SessionEvent, encode};
 use crate::reorder::{Arrival, Back};
@@ -176,7 +177,7 @@ impl Session {
 
     fn on_private(&mut self, now: Time, i: usize, bytes: &[u8]) {
         match Private::read(bytes).filter(|_| self.peer_is_ours) {
-            Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
+            Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(MAX_WAIT)),
             Some(Private::Suspect(theirs, ours)) => self.suspect_paths(now, i, ours, theirs),
             Some(Private::Hello { .. } | Private::Name(_) | Private::Fec(..)) => {}
             None if !self.cfg.private_options || Private::is_ours(bytes) => self.count(Counter::MpExpIgnored),

@@ -2,7 +2,7 @@
 
 use super::carried::Carried;
 use super::private::Private;
-use super::repair::Copy;
+use super::repair::{Copy, MAX_WAIT};
 use super::subflow::Subflow;
 use super::{Role, Session, encode};
 use crate::PathId;
@@ -78,7 +78,7 @@ impl Session {
         let used = live().filter(|p| near(p) || p.has_sent_datagrams(now, USED));
         let slowest = used.map(|p| p.answer).max().unwrap_or_default();
         let repair = &mut self.repair;
-        repair.worth = (slowest * 3 + MARGIN).min(self.cfg.repair_max);
+        repair.worth = (slowest * 3 + MARGIN).min(MAX_WAIT);
         let wait = if self.cfg.wait_for_repairs { repair.worth } else { Duration::ZERO };
         let outdated = repair.told.is_none_or(|(at, told)| {
             now.since(at) >= TELL || wait > told + told / 4 && now.since(at) > slowest

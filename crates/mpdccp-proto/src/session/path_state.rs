@@ -95,7 +95,7 @@ impl Session {
         }
         self.uncouple(id);
         self.coordinate_probe_rtt(now, i, false);
-        self.repair.on_silence(now, id, self.cfg.repair_max);
+        self.repair.on_silence(now, id);
         self.tell_streams_down(id);
         self.forget_signals_of(id);
         self.reorderer.on_path(id, None, false);
@@ -218,7 +218,7 @@ impl Session {
         let id = path.id;
         self.events.push_back(SessionEvent::PathSuspect(id));
         self.reorderer.on_path(id, None, false);
-        self.repair.on_silence(now, id, self.cfg.repair_max);
+        self.repair.on_silence(now, id);
         self.tell_streams_down(id);
     }
 

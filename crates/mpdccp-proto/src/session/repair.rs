@@ -12,6 +12,9 @@ use mpdccp_units::{Duration, Time};
 /// Maximum number of bytes of sent packets that are kept. If there are more, the oldest ones can no longer be
 /// repaired.
 const MAX_BYTES: usize = 16 << 20;
+/// Maximum time to wait for a retransmission.
+pub(super) const MAX_WAIT: Duration = Duration::from_millis(500);
+
 /// A sent datagram.
 #[derive(Debug)]
 pub(super) struct Copy {
@@ -89,12 +92,12 @@ impl Repair {
     ///
     /// If no other path carried newer packets, the peer notices the loss only once all packets sent on this
     /// path have been retransmitted. This takes some round trips on a path that was idle. Repairs are
-    /// therefore useful for `most` from now on.
-    pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
+    /// therefore useful for [`MAX_WAIT`] from now on.
+    pub(super) fn on_silence(&mut self, now: Time, path: PathId) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {
             if alone.is_some_and(|(_, since)| copy.first >= since) {
-                copy.first = now + most.saturating_sub(self.worth);
+                copy.first = now + MAX_WAIT.saturating_sub(self.worth);
             }
             self.due.push_back(copy);
         }
