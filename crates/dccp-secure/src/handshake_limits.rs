@@ -2,7 +2,7 @@
 //! and each source is limited.
 
 use core::net::IpAddr;
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::{Duration, Time, source};
 use std::collections::BTreeMap;
 
 /// Number of initiations per second above which each source must prove its address with a cookie. Each
@@ -71,17 +71,9 @@ impl Bucket {
 /// A token bucket for each source, which is an IPv4 address or an IPv6 /64.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    buckets: BTreeMap<u128, Bucket>,
+    buckets: BTreeMap<IpAddr, Bucket>,
     /// Time at which full buckets were last removed.
     swept: Time,
-}
-
-/// Returns the source that an address belongs to.
-pub(crate) fn source(ip: IpAddr) -> u128 {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
-    }
 }
 
 impl Sources {

@@ -1,5 +1,6 @@
 //! The numbers and sources of strangers, that is, of peers that are not configured.
 
+use core::net::IpAddr;
 use mpdccp_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,14 +22,14 @@ pub(crate) struct Strangers {
     /// Time at which silent strangers were last removed.
     pub(crate) swept: Option<Time>,
     /// The source of each stranger's first handshake, and the same pairs by source.
-    sources: BTreeMap<u32, u128>,
-    by_source: BTreeSet<(u128, u32)>,
+    sources: BTreeMap<u32, IpAddr>,
+    by_source: BTreeSet<(IpAddr, u32)>,
     /// The strangers that have not confirmed their keys yet. The oldest has the lowest number.
     unconfirmed: BTreeSet<u32>,
 }
 
 impl Strangers {
-    pub(crate) fn remember(&mut self, number: u32, source: u128) {
+    pub(crate) fn remember(&mut self, number: u32, source: IpAddr) {
         self.sources.insert(number, source);
         self.by_source.insert((source, number));
         self.unconfirmed.insert(number);
@@ -41,7 +42,7 @@ impl Strangers {
 
     /// If a stranger of this source lacks a place, returns the stranger whose place it may take: the one that
     /// has waited longest to confirm its key, be it of the same source or, if all places are taken, of any.
-    pub(crate) fn to_replace(&self, source: u128) -> Option<u32> {
+    pub(crate) fn to_replace(&self, source: IpAddr) -> Option<u32> {
         if self.share().is_some_and(|share| self.of(source).count() as u128 >= share) {
             return self.of(source).find(|number| self.unconfirmed.contains(number));
         }
@@ -57,7 +58,7 @@ impl Strangers {
     }
 
     /// Returns the numbers of the strangers of one source.
-    fn of(&self, source: u128) -> impl Iterator<Item = u32> {
+    fn of(&self, source: IpAddr) -> impl Iterator<Item = u32> {
         self.by_source.range((source, 0)..=(source, u32::MAX)).map(|(_, number)| *number)
     }
 
@@ -75,7 +76,7 @@ impl Strangers {
 
     /// Returns whether another stranger of this source would exceed a limit. Only confirmed strangers count,
     /// because the first message of a handshake may have a forged source.
-    pub(crate) fn are_too_many(&self, source: u128) -> bool {
+    pub(crate) fn are_too_many(&self, source: IpAddr) -> bool {
         let confirmed =
             || self.of(source).filter(|number| !self.unconfirmed.contains(number)).count() as u128;
         self.free() == 0 || self.share().is_some_and(|share| confirmed() >= share)

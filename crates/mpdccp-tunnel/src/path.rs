@@ -4,7 +4,7 @@ use crate::action::TlsPath;
 use crate::config::{PathSpec, Prio};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{PathConfig, PathName, SessionId};
-use mpdccp_units::Time;
+use mpdccp_units::{Time, source};
 use std::net::{IpAddr, SocketAddr};
 
 /// A path that is not open yet.
@@ -83,10 +83,7 @@ pub(crate) struct Leaving {
 /// Returns whether an address of a path has moved to another network. An IPv6 host may change its address
 /// within a /64 at any time.
 pub(crate) fn is_elsewhere(before: IpAddr, now: IpAddr) -> bool {
-    match (before.to_canonical(), now.to_canonical()) {
-        (IpAddr::V6(before), IpAddr::V6(now)) => u128::from(before) >> 64 != u128::from(now) >> 64,
-        (before, now) => before != now,
-    }
+    source(before) != source(now)
 }
 
 impl OpenPath {

@@ -1,4 +1,4 @@
-//! Time, rate and ECN marks: the units that all crates of the stack use.
+//! Time, rate, ECN marks, and which addresses count as one source: what all crates of the stack share.
 //!
 //! The protocol crates have no clock. A driver chooses an epoch and passes in [`Time`].
 //!
@@ -14,9 +14,11 @@
 
 mod ecn;
 mod rate;
+mod source;
 mod time;
 
 pub use core::time::Duration;
 pub use ecn::Ecn;
 pub use rate::{NoRate, Rate};
+pub use source::source;
 pub use time::Time;

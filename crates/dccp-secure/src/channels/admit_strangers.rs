@@ -4,10 +4,9 @@
 use super::{Channels, Event};
 use crate::address::Address;
 use crate::drops::Reason;
-use crate::handshake_limits::source;
 use crate::keys::{PresharedKey, PublicKey};
 use crate::strangers::{FIRST, is_stranger};
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::{Duration, Time, source};
 
 /// Once a maximum number of strangers is reached, those that have been silent for this long are dropped.
 /// Active sessions send more often than this.

@@ -1,13 +1,12 @@
 //! Handles Requests that open or join sessions.
 
-use super::occupancy::source;
 use super::strangers::Question;
 use super::{Endpoint, cookie_codec};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
 use crate::{Counter, SessionId};
 use dccp_proto::{Ecn, Ports, Route};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
-use mpdccp_units::Time;
+use mpdccp_units::{Time, source};
 use tracing::Span;
 
 /// Maximum number of half-open sessions per listener. Further Requests are answered without keeping state

@@ -8,7 +8,7 @@ mod cookies;
 mod demux;
 mod listener;
 mod memory;
-pub(crate) mod occupancy;
+mod occupancy;
 mod rendezvous;
 mod strangers;
 mod total_cap;

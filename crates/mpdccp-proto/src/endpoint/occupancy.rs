@@ -1,7 +1,7 @@
 //! Counts the sessions of a listener, in total and per source.
 
 use alloc::collections::BTreeMap;
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::IpAddr;
 
 /// Numbers of half-open and of open sessions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,14 +32,5 @@ impl Occupancy {
         if self.of(source).open + self.of(source).half_open == 0 {
             self.sources.remove(&source);
         }
-    }
-}
-
-/// Returns the source that a session is counted under: an IPv4 address, or the first 64 bits of an IPv6
-/// address, which are the smallest block that one host owns.
-pub(crate) fn source(remote: IpAddr) -> IpAddr {
-    match remote.to_canonical() {
-        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
-        ip => ip,
     }
 }

@@ -4,7 +4,6 @@ use super::handshake::{Hello, reset};
 use super::liveness::Liveness;
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, encode};
-use crate::endpoint::occupancy::source;
 use crate::keys::{By, Tag, same};
 use crate::{Counter, PathConfig, PathId, PathState, SessionState};
 use alloc::collections::BTreeMap;
@@ -12,7 +11,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::{Duration, Time, source};
 use rand_core::RngCore;
 
 /// Maximum number of times that a join's Request is retransmitted. After that, the attempt fails, and the

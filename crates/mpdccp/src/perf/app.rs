@@ -12,7 +12,7 @@ use crate::perf::transfer::Transfer;
 use dccp_net::{App, Core, FixedDscp};
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PktInfo, Reason, SessionEvent, SessionId, SessionStatus};
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::{Duration, Time, source};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -221,7 +221,7 @@ impl PerfApp {
         let route =
             core.endpoint.status(now, session).and_then(|status| status.paths.first().map(|path| path.route));
         let (Role::Server { .. }, Some(route)) = (&self.plan.role, route) else { return };
-        let client = setup::client(route.remote.ip());
+        let client = source(route.remote.ip());
         self.clients.insert(session, client);
         let own = self.clients.values().filter(|other| **other == client).count();
         if setup::crowded(own, self.clients.len()) {

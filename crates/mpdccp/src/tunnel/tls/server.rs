@@ -7,7 +7,7 @@ use crate::descriptors;
 use dccp_net::{Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
 use dccp_proto::Ecn;
 use mpdccp_tunnel::config::Config;
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::{Duration, Time, source};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{
@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 const LISTENER: u64 = 0;
@@ -106,14 +106,6 @@ pub(crate) struct TlsServer {
     tokens_at: Time,
     stats: SocketStats,
     drops: BTreeMap<&'static str, u64>,
-}
-
-/// Returns the group of addresses that counts as one source: an IPv4 address or an IPv6 /64.
-fn source(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
-        v4 => v4,
-    }
 }
 
 impl TlsServer {
