@@ -54,10 +54,15 @@ fn of_error_queue(fd: c_int, flags: c_int) -> bool {
 /// Returns the result of a read. If the read has returned 0 because the connection ended with an error,
 /// returns that error.
 fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
+    finish_or_keep(fd, read, asked, false)
+}
+
+/// Like `finish`, but if `keep` is set, the next read returns the error again.
+fn finish_or_keep(fd: c_int, read: ssize_t, asked: usize, keep: bool) -> ssize_t {
     if read != 0 || asked == 0 || !is_ours(fd) {
         return read;
     }
-    match ask(&Request::Ended, Some(fd), &mut [0; MOST]) {
+    match ask(&Request::Ended { keep }, Some(fd), &mut [0; MOST]) {
         Ok(_) => 0,
         Err(errno) => fail(errno) as ssize_t,
     }
@@ -133,6 +138,13 @@ unsafe extern "C-unwind" fn recvfrom(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    unsafe { receive(fd, message, flags, false) }
+}
+
+/// # Safety
+/// As for recvmsg(2).
+unsafe fn receive(fd: c_int, message: *mut msghdr, flags: c_int, keep: bool) -> ssize_t {
     let next = next!(c"recvmsg", unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments, as for recvmsg(2).
     unsafe {
@@ -142,13 +154,13 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
         }
         let asked = total(given.msg_iov, given.msg_iovlen);
         if given.msg_name.is_null() || !is_ours(fd) {
-            return finish(fd, next(fd, message, flags), asked);
+            return finish_or_keep(fd, next(fd, message, flags), asked, keep);
         }
         let name = std::mem::replace(&mut given.msg_name, std::ptr::null_mut());
         given.msg_namelen = 0;
         let read = next(fd, message, flags);
         (*message).msg_name = name;
-        finish(fd, read, asked)
+        finish_or_keep(fd, read, asked, keep)
     }
 }
 
@@ -183,7 +195,8 @@ unsafe extern "C-unwind" fn recvmmsg(
         // SAFETY: the caller passed `count` messages.
         unsafe {
             let message = messages.add(done as usize);
-            match recvmsg(fd, &raw mut (*message).msg_hdr, each) {
+            // Like the kernel, report an error that follows a datagram at the next call.
+            match receive(fd, &raw mut (*message).msg_hdr, each, done > 0) {
                 -1 if done == 0 => return -1,
                 -1 => return done as c_int,
                 read => (*message).msg_len = read as libc::c_uint,

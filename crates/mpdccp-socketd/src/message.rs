@@ -95,7 +95,10 @@ pub enum Request<'a> {
     Peer,
     /// Return the reason why a read has returned 0. [`Answer::Done`] means a clean end or an empty datagram;
     /// otherwise, the answer is the connection's error.
-    Ended,
+    Ended {
+        /// If true, the next request returns the error again.
+        keep: bool,
+    },
     /// Send a datagram with a priority.
     Send {
         /// The priority. Larger numbers are more urgent.

@@ -142,3 +142,33 @@ print('queued', flush=True); a.recv(9)";
     }
     assert!(order[20..].is_sorted_by(|a, b| a >= b), "{order:?}");
 }
+
+/// The call that receives the last datagrams returns them. The next call returns the error.
+#[test]
+fn an_error_behind_a_datagram_is_not_lost() {
+    let host = Host::new();
+    let serve = "print('accepted', flush=True)
+import ctypes, errno
+recvmmsg = ctypes.CDLL(None, use_errno=True).recvmmsg
+room = ctypes.create_string_buffer(9); part = (ctypes.c_size_t * 2)(ctypes.addressof(room), 9)
+messages = (ctypes.c_size_t * 16)()
+for i in (2, 10): messages[i], messages[i + 1] = ctypes.addressof(part), 1
+print(recvmmsg(a.fileno(), messages, 2, 0, None), room.value.decode(), flush=True)
+print(recvmmsg(a.fileno(), messages, 2, 0, None), errno.errorcode[ctypes.get_errno()], flush=True)";
+    let Some(mut client) = Client::new(&host, "", serve) else { return };
+    let mut opened = false;
+    while !opened {
+        opened = matches!(client.endpoint.poll_event(), Some((_, SessionEvent::Opened { .. })));
+        // One more turn sends the Ack that opens the connection at the server.
+        client.turn(|_| true);
+    }
+    client.await_line("accepted");
+    client.endpoint.send(dccp_net::Clock.now(), client.session, b"last".to_vec(), PktInfo::default());
+    while client.endpoint.backlog(dccp_net::Clock.now(), client.session).packets > 0 {
+        client.turn(|_| true);
+    }
+    client.endpoint.abort(dccp_net::Clock.now(), client.session);
+    client.turn(|_| true);
+    client.await_line("1 last");
+    client.await_line("-1 ECONNRESET");
+}

@@ -166,10 +166,13 @@ impl Daemon {
                 (State::Open(_), Some(peer)) => Ok(Outcome::Addr(socket.shown(peer))),
                 _ => Err(Errno::NOTCONN),
             },
-            Request::Ended => match std::mem::take(&mut socket.error) {
-                0 => Ok(Outcome::Done),
-                error => Err(Errno::from_raw_os_error(error)),
-            },
+            Request::Ended { keep } => {
+                let error = if keep { socket.error } else { std::mem::take(&mut socket.error) };
+                match error {
+                    0 => Ok(Outcome::Done),
+                    error => Err(Errno::from_raw_os_error(error)),
+                }
+            }
             Request::Send { priority, data } => match socket.state {
                 State::Open(_) if !socket.options.priority => Err(Errno::INVAL),
                 State::Open(_) => {
