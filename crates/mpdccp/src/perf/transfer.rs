@@ -328,9 +328,14 @@ impl Transfer {
                 let all = self.server_output.len() >= total.min(MOST_OUTPUT) || text.is_empty();
                 if all { self.close(core, now, session) } else { self.fetch(now) }
             }
-            (Control::Results { received, cpu }, _) if self.stage == Stage::Asking => {
+            // The results may arrive late, because the peer's data waits in the same queue.
+            (Control::Results { received, cpu }, _)
+                if matches!(self.stage, Stage::Asking | Stage::Lingering { .. }) =>
+            {
                 (self.peer_received, self.peer_cpu) = (Some(received), cpu.or(self.peer_cpu));
-                self.on_results(core, now, session);
+                if self.stage == Stage::Asking {
+                    self.on_results(core, now, session);
+                }
             }
             _ => {}
         }
@@ -383,9 +388,7 @@ impl Transfer {
             let both = self.test.as_ref().is_some_and(|test| test.up && (test.down || test.echo));
             // If the peer sends data, too, its results may still wait behind that data in its queue.
             if !both {
-                self.failure = Some(
-                    "the other end did not report what it received; the last data may be lost, so run the test again".into(),
-                );
+                self.lack_results();
             }
             self.on_results(core, now, session);
         }
@@ -408,7 +411,12 @@ impl Transfer {
                 && core.endpoint.rows(now, session).iter().all(|row| row.inflight.packets == 0);
             match self.refused {
                 Some(_) if now >= until => self.close(core, now, session),
-                None if told || (self.peer_done && now >= until) => self.end(core, now, session),
+                None if told || (self.peer_done && now >= until) => {
+                    if self.peer_received.is_none() {
+                        self.lack_results();
+                    }
+                    self.end(core, now, session);
+                }
                 None if now >= until => {
                     let why = "the server stopped sending before it had sent all its data";
                     self.fail(core, now, session, why.into());

@@ -41,6 +41,14 @@ impl Transfer {
         self.close(core, now, session);
     }
 
+    /// Records that the peer's results are missing, which is an error.
+    pub(super) fn lack_results(&mut self) {
+        self.failure = Some(
+            "the other end did not report what it received; the last data may be lost, so run the test again"
+                .into(),
+        );
+    }
+
     pub(crate) fn close(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. } | Stage::Fetching) {
             self.look(core, now, session);

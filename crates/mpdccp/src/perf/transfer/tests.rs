@@ -346,10 +346,17 @@ fn a_client_receives_for_as_long_as_the_server_sends() {
         client.fill(core, at(4000) + LINGER, SESSION, 64);
         assert_eq!(client.stage, Stage::Closing);
         assert!(client.failure.is_some_and(|why| why.contains("before it had sent all its data")));
-        // If the server has sent all its data, only the acknowledgement of the results may be missing.
-        let mut client = lingering(core);
-        client.hears(core, &Limits::default(), Control::Done { sent: None, cpu: None });
-        client.fill(core, at(0) + LINGER, SESSION, 64);
-        assert_eq!((client.stage, client.failure), (Stage::Closing, None));
+        // If the server has sent all its data and its results, only the acknowledgement of this end's results
+        // may be missing.
+        for results in [true, false] {
+            let mut client = lingering(core);
+            if results {
+                let received = In::total(&client.meter);
+                client.hears(core, &Limits::default(), Control::Results { received, cpu: None });
+            }
+            client.hears(core, &Limits::default(), Control::Done { sent: None, cpu: None });
+            client.fill(core, at(0) + LINGER, SESSION, 64);
+            assert_eq!((client.stage, client.failure.is_none()), (Stage::Closing, results));
+        }
     });
 }
