@@ -75,11 +75,13 @@ pub(crate) fn follow(
     for number in peers.present().filter(|number| done.rekeyed || !stays(&peers[*number])).collect::<Vec<_>>()
     {
         gone.push(number);
-        for path in std::mem::take(&mut peers[number].paths) {
-            cx.out.push(Action::CloseSocket(path.socket));
-        }
         peers[number].forget_waiting(cx, |_| true);
-        leaving::abort(cx, &mut peers[number]).into_iter().for_each(|session| peers.forget(session));
+        let (left, sessions) = leaving::abort(cx, &mut peers[number]);
+        sessions.into_iter().for_each(|session| peers.forget(session));
+        // The last traffic still has to be charged. Without the peer's channels, the sockets carry no more.
+        for path in std::mem::take(&mut peers[number].paths).into_iter().chain(left) {
+            paths.retire(cx, peers[number].name(), &path);
+        }
         peers[number].report_down(cx, "the configuration changed");
         if let Some(session) = peers.remove(number) {
             cx.endpoint.abort(cx.now, session);

@@ -3,7 +3,6 @@
 //! receives packets over it until the routers know the route to the next server.
 
 use crate::Cx;
-use crate::action::Action;
 use crate::path::{Leaving, OpenPath};
 use crate::peer::Peer;
 use crate::peers::Peers;
@@ -111,12 +110,14 @@ pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec
     peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()
 }
 
-/// Aborts all sessions with former servers because the peer was removed, and closes their sockets at once.
-pub(crate) fn abort(cx: &mut Cx<'_>, peer: &mut Peer) -> Vec<SessionId> {
-    let all = std::mem::take(&mut peer.leaving);
-    for leaving in &all {
+/// Aborts all sessions with former servers because the peer was removed. Returns their paths, and the
+/// sessions.
+pub(crate) fn abort(cx: &mut Cx<'_>, peer: &mut Peer) -> (Vec<OpenPath>, Vec<SessionId>) {
+    let (mut paths, mut sessions) = (Vec::new(), Vec::new());
+    for leaving in std::mem::take(&mut peer.leaving) {
         cx.endpoint.abort(cx.now, leaving.session);
-        leaving.paths.iter().for_each(|path| cx.out.push(Action::CloseSocket(path.socket)));
+        paths.extend(leaving.paths);
+        sessions.push(leaving.session);
     }
-    all.into_iter().map(|leaving| leaving.session).collect()
+    (paths, sessions)
 }
