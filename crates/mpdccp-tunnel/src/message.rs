@@ -15,9 +15,9 @@ const PROBE: [u8; 2] = [0x10, 7];
 const ALIVE: [u8; 2] = [0x10, 8];
 /// Longest path name, bytes.
 const LONGEST_NAME: usize = 40;
-/// Size of the largest message, in bytes. It is below 576 bytes, the size of the IPv4 packets that every host
-/// must accept.
-const MAX_MESSAGE: usize = 500;
+/// Size of the largest message, in bytes. With all headers, an encrypted message then fits into 576 bytes, the
+/// size of the IPv4 packets that every host must accept.
+const MAX_MESSAGE: usize = 484;
 
 /// Addresses and routes that a server assigns to a client.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -183,6 +183,14 @@ mod tests {
         }
         let bytes = Message::Give(gift()).to_bytes();
         assert_eq!(bytes[..10], [0x10, 3, 0x05, 0x14, 4, 24, 10, 0, 0, 5], "as docs/tunnel.md says");
+    }
+
+    #[test]
+    fn the_largest_message_fits_into_the_smallest_packet() {
+        let names = Message::Names(vec!["x".into(); 1_000]).to_bytes();
+        assert_eq!(names.len(), MAX_MESSAGE);
+        let overhead = 28 + dccp_secure::OVERHEAD as u16;
+        assert_eq!(names.len(), usize::from(crate::packet::mtu::inner(576, overhead)));
     }
 
     #[test]
