@@ -9,6 +9,7 @@ use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::guard::Guard;
 use crate::tunnel::host::routes::{LASTING, MARK, has_ipv6, ip, lacks_ipv6};
 use mpdccp_tunnel::config::Config;
+use std::sync::{Arc, Mutex};
 
 /// Preference of the rule for the main table's specific routes. This rule comes first.
 const NEARBY: u32 = MARK - 1;
@@ -20,6 +21,8 @@ pub(crate) struct DefaultRoute {
     bypass: Option<BypassRules>,
     /// Restores what other programs remove.
     guard: Option<Guard>,
+    /// Held while the tunnel or the guard changes routes.
+    turn: Arc<Mutex<()>>,
 }
 
 /// An IP version as an option of `ip`, and whether packets of that version enter the tunnel (`carried`) or
@@ -69,7 +72,7 @@ impl DefaultRoute {
         // bypass the tunnel in between. On an error, the new rules are removed, unless the kill switch of a
         // killed tunnel was blocking packets before.
         let blocked = cfg.kill_switch && is_blocked();
-        let mut set = DefaultRoute { families, bypass: None, guard: None };
+        let mut set = DefaultRoute { families, bypass: None, guard: None, turn: Arc::default() };
         if let Err(e) = set.add_all(cfg) {
             if blocked {
                 set.leave();
@@ -77,8 +80,12 @@ impl DefaultRoute {
             return Err(Error::usage(e));
         }
         warn_of_strict_filters(cfg);
-        let (cfg, families) = (cfg.clone(), set.families.clone());
-        match Guard::start(move || restore(&cfg, &families)) {
+        let (cfg, families, turn) = (cfg.clone(), set.families.clone(), set.turn.clone());
+        let check = move || {
+            let _turn = turn.lock();
+            restore(&cfg, &families);
+        };
+        match Guard::start(check) {
             Ok(guard) => set.guard = Some(guard),
             Err(e) => tracing::warn!("default_route: cannot watch the routing rules: {e}"),
         }
@@ -94,14 +101,18 @@ impl DefaultRoute {
         Ok(())
     }
 
-    /// Sets the routes into the interface again. The kernel deletes them together with the interface's last
-    /// IPv4 address.
-    pub(crate) fn renew(&self, interface: &str) {
+    /// Runs `change`, which changes the addresses of the interface, and then sets the routes into the
+    /// interface again. The kernel deletes them together with the interface's last IPv4 address. The guard
+    /// waits meanwhile, so that it does not blame another program.
+    pub(crate) fn renew<T>(&self, interface: &str, change: impl FnOnce() -> T) -> T {
+        let _turn = self.turn.lock();
+        let done = change();
         for family in self.families.iter().filter(|family| family.carried) {
             if let Err(e) = enter(family.option, interface) {
                 tracing::error!("default_route: {e}; restart the tunnel");
             }
         }
+        done
     }
 
     /// Keeps the rules in place after the tunnel has ended.
@@ -352,6 +363,7 @@ mod tests {
             (rules, shown("-4", "route", "table", MARK))
         };
         let before = state();
+        set.renew("lo", || assert!(set.turn.try_lock().is_err(), "the guard must wait"));
         assert!(before.1.contains("default dev lo") && before.1.contains("unreachable"), "{before:?}");
         for pref in [NEARBY, MARK] {
             ip(&["-4", "rule", "del", "pref", &pref.to_string()]).unwrap();

@@ -126,9 +126,11 @@ impl Server {
             Request::Addresses { remove, add } => match add.iter().find(|net| !self.may_have(net)) {
                 Some(net) => return refuse(format!("the address {net}")),
                 None => {
-                    let done = tun::set_addresses(interface, &remove, &add);
-                    self.default_route.iter().for_each(|route| route.renew(interface));
-                    done
+                    let set = || tun::set_addresses(interface, &remove, &add);
+                    match &self.default_route {
+                        Some(route) => route.renew(interface, set),
+                        None => set(),
+                    }
                 }
             },
             Request::Mtu(mtu) => ip(&["link", "set", "dev", interface, "mtu", &mtu.to_string()]).map(drop),
