@@ -123,13 +123,7 @@ impl Line {
             Encapsulation::Tls => spec.tls_port.unwrap_or(plan.cfg.tls_port),
             Encapsulation::Udp | Encapsulation::Auto => first.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
         };
-        let has_source = |v4: bool| {
-            here.iter().filter(|i| i.address(v4).is_some()).any(|i| match (spec.pattern(), &spec.interface) {
-                (Some(begin), _) => i.name.starts_with(begin) && i.carrier,
-                (None, Some(name)) => i.name == *name,
-                (None, None) => true,
-            })
-        };
+        let has_source = |v4| has_source(spec, here, v4);
         let ip = match &first.host {
             Host::Ip(ip) => Ok(*ip),
             Host::Name(name) => resolve(name, spec.local, has_source),
@@ -406,6 +400,15 @@ fn reaches(interface: &Interface, ip: IpAddr) -> bool {
         || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))
 }
 
+/// Returns whether one of the interfaces that a path may use has a source address for IPv4 (`v4`) or IPv6.
+fn has_source(spec: &PathSpec, here: &[Interface], v4: bool) -> bool {
+    here.iter().filter(|i| i.address(v4).is_some()).any(|i| match (spec.pattern(), &spec.interface) {
+        (Some(begin), _) => i.name.starts_with(begin) && i.carrier,
+        (None, Some(name)) => i.name == *name,
+        (None, None) => i.name != "lo",
+    })
+}
+
 /// Returns the address to test: the first that the line has a source address for. `has_source` returns
 /// whether it has one for IPv4 (`true`) or IPv6. The tunnel tries all addresses of a name in turn.
 fn choose(found: &[IpAddr], local: Option<IpAddr>, has_source: impl Fn(bool) -> bool) -> Option<IpAddr> {
@@ -460,6 +463,18 @@ fn resolve(name: &str, local: Option<IpAddr>, has_source: impl Fn(bool) -> bool)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_no_source() {
+        let interface = |name: &str, address: &str| Interface {
+            name: name.into(),
+            addresses: vec![address.parse().unwrap()],
+            ..Interface::default()
+        };
+        let here = [interface("lo", "::1/128"), interface("eth0", "192.0.2.7/24")];
+        let spec: PathSpec = toml::from_str("name = \"dsl\"\nremote = \"hub.example.org\"").unwrap();
+        assert_eq!([true, false].map(|v4| has_source(&spec, &here, v4)), [true, false]);
+    }
 
     #[test]
     fn the_address_of_a_name_fits_the_line() {
