@@ -46,14 +46,27 @@ impl Streams {
     }
 
     /// If no stream has anything to send, retransmits the packets that are stuck on a path that has become
-    /// slow, provided there is a much faster path. The receiver may be waiting only for these packets.
+    /// slow, provided there is a much faster path for their class. The receiver may be waiting only for these
+    /// packets.
     fn rescue(&mut self, now: Time) {
         if self.classes.iter().any(|class| !class.turns.is_empty()) {
             return;
         }
+        let streams = &self.streams;
+        let class = |sent: &Sent| match sent {
+            Sent::Data { id, .. }
+            | Sent::Reset(id)
+            | Sent::Stop(id)
+            | Sent::StreamWindow(id)
+            | Sent::Blocked(id) => streams.get(id).map(|stream| stream.class),
+            Sent::SessionWindow | Sent::Streams => Some(0),
+        };
         for at in 0..self.paths.len() {
-            if self.paths.iter().any(|other| self.paths[at].is_much_slower_than(other)) {
-                self.paths[at].give_up_stuck(now, &mut self.fates);
+            for other in 0..self.paths.len() {
+                if self.paths[at].is_much_slower_than(&self.paths[other]) {
+                    let may = self.paths[other].classes();
+                    self.paths[at].give_up_stuck(now, |sent| class(sent).is_some_and(&may), &mut self.fates);
+                }
             }
         }
     }

@@ -66,6 +66,7 @@ impl Streams {
         }
         let class = usize::from(class);
         let at = self.path_at(now, path, rtt);
+        self.paths[at].offer(class);
         let may_have_data = self.has_data(class) && !self.paths[at].is_full();
         let skip = if may_have_data { self.skip(at) } else { 1 };
         let mut writer = Writer::new(out, skip);

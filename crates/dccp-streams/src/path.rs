@@ -88,6 +88,8 @@ pub(crate) struct Path {
     patience: u32,
     /// Time at which a packet last requested an immediate acknowledgement.
     asked: Option<Time>,
+    /// Bit set of the classes that the owner has offered this path to.
+    classes: [u64; 4],
 }
 
 impl Path {
@@ -112,7 +114,19 @@ impl Path {
             backoff: 0,
             patience: 0,
             asked: None,
+            classes: [0; 4],
         }
+    }
+
+    /// Records that the owner lets a class use this path.
+    pub(crate) fn offer(&mut self, class: usize) {
+        self.classes[class / 64] |= 1 << (class % 64);
+    }
+
+    /// Returns the classes that may use this path.
+    pub(crate) fn classes(&self) -> impl Fn(usize) -> bool + use<> {
+        let classes = self.classes;
+        move |class| classes[class / 64] >> (class % 64) & 1 == 1
     }
 
     /// Returns the number of the next packet.
@@ -342,16 +356,20 @@ impl Path {
         other.id.is_some() && other.backoff == 0 && rtts.is_some_and(|(own, others)| others * 2 <= own)
     }
 
-    /// Declares packets lost that have been in flight much longer than usual. The probe timer does not expire
-    /// for them if the path has become slow but still delivers the packets ahead of them.
-    pub(crate) fn give_up_stuck(&mut self, now: Time, fates: &mut Fates) {
+    /// Declares packets lost that have been in flight much longer than usual and have a frame that `moves`.
+    /// The probe timer does not expire for them if the path has become slow but still delivers the packets
+    /// ahead of them.
+    pub(crate) fn give_up_stuck(&mut self, now: Time, moves: impl Fn(&Sent) -> bool, fates: &mut Fates) {
         let Some(usual) = self.rtt.recent_min() else { return };
         let wait = RttEstimator::INITIAL_RTO + usual * 2;
         self.advance();
-        while self.packet(self.oldest).is_some_and(|oldest| oldest.at + wait <= now) {
-            self.lose(self.oldest, State::GivenUp, fates);
-            self.advance();
+        for number in self.oldest..self.next_number() {
+            let Some(packet) = self.packet(number).filter(|packet| packet.at + wait <= now) else { break };
+            if packet.state == State::InFlight && self.frames_of(number).any(&moves) {
+                self.lose(number, State::GivenUp, fates);
+            }
         }
+        self.advance();
     }
 
     /// Declares all packets in flight lost.

@@ -112,6 +112,34 @@ fn bytes_that_a_raised_limit_admits_are_backlog() {
     assert_eq!(pair.ends[0].backlog_of(0), 0);
 }
 
+/// A rule of the owner can keep a class off the faster path. The class's data would then only be sent over the
+/// slow path again.
+#[test]
+fn stuck_data_is_retransmitted_only_if_its_class_may_use_the_faster_path() {
+    for may in [false, true] {
+        let mut pair = Pair::new();
+        let (quick, bound) = (pair.stream(0, 0, 100), pair.stream(3, 0, 100));
+        let exchange = |pair: &mut Pair, id: StreamId, class: u8, path: u32, delay: u64| {
+            pair.ends[0].write(id, &[class; 100]).unwrap();
+            let packet = pair.packet(class, path).unwrap();
+            pair.now += Duration::from_millis(delay);
+            pair.read(id, &[packet]);
+            pair.acknowledge();
+        };
+        exchange(&mut pair, quick, 0, 0, 10);
+        exchange(&mut pair, bound, 3, 1, 300);
+        if may {
+            exchange(&mut pair, bound, 3, 0, 10);
+        }
+        pair.ends[0].write(bound, &[3; 100]).unwrap();
+        pair.packet(3, 1).unwrap();
+        assert!(!pair.ends[0].has_packet(pair.now, 3));
+        pair.now += Duration::from_secs(10);
+        exchange(&mut pair, quick, 0, 0, 10);
+        assert_eq!(pair.ends[0].has_packet(pair.now, 3), may);
+    }
+}
+
 #[test]
 fn a_packet_has_one_dscp() {
     let mut pair = Pair::new();
