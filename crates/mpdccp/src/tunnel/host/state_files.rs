@@ -3,7 +3,7 @@
 use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{Saved, StateFile, line_start};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -30,12 +30,20 @@ pub(crate) struct StateFiles {
     /// that a reboot removes it and its frequent writes do not wear out flash memory.
     connections: PathBuf,
     lines: Option<File>,
+    /// Files whose last write failed.
+    failing: BTreeSet<StateFile>,
 }
 
 impl StateFiles {
     pub(crate) fn new(cfg: &Config, shard: u8) -> StateFiles {
         let (directory, interface) = (cfg.state.clone(), cfg.interface.clone());
-        StateFiles { directory, interface, connections: connections(cfg, shard), lines: None }
+        StateFiles {
+            directory,
+            interface,
+            connections: connections(cfg, shard),
+            lines: None,
+            failing: BTreeSet::new(),
+        }
     }
 
     fn path(&self, file: StateFile) -> PathBuf {
@@ -52,10 +60,16 @@ impl StateFiles {
             .collect()
     }
 
-    /// Writes a file. Returns false, and logs the error, if this fails.
-    pub(crate) fn save(&self, file: StateFile, text: &str) -> bool {
+    /// Writes a file. Returns false if this fails, and logs the error unless the last attempt failed, too.
+    pub(crate) fn save(&mut self, file: StateFile, text: &str) -> bool {
         let path = self.path(file);
-        let Err(e) = write_whole(&path, text) else { return true };
+        let Err(e) = write_whole(&path, text) else {
+            self.failing.remove(&file);
+            return true;
+        };
+        if !self.failing.insert(file) {
+            return false;
+        }
         let what = match file {
             StateFile::Volumes => "the data volumes counted this month will be lost at a restart",
             StateFile::Leases => "the addresses assigned to clients will be lost at a restart",
@@ -73,7 +87,7 @@ impl StateFiles {
     }
 
     /// Writes files, and keeps those that cannot be written.
-    fn save_all(&self, unsaved: &mut BTreeMap<StateFile, String>) {
+    fn save_all(&mut self, unsaved: &mut BTreeMap<StateFile, String>) {
         unsaved.retain(|file, text| !self.save(*file, text));
     }
 
@@ -106,7 +120,7 @@ pub(crate) struct Saver {
 }
 
 impl Saver {
-    pub(crate) fn start(files: StateFiles) -> io::Result<Saver> {
+    pub(crate) fn start(mut files: StateFiles) -> io::Result<Saver> {
         let (queue, waiting) = channel::<(StateFile, String)>();
         let serve = move || {
             let mut unsaved = BTreeMap::new();
@@ -185,6 +199,9 @@ fn write(file: &Path, text: &str, mode: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tunnel::face::events::Events;
+    use tracing_subscriber::filter::LevelFilter;
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
 
     #[test]
     fn saved_state_is_loaded() {
@@ -194,6 +211,7 @@ mod tests {
             interface: "tun".into(),
             connections: directory.path().join("tun.connections-0"),
             lines: None,
+            failing: BTreeSet::new(),
         };
         assert!(files.load().is_empty());
         assert!(files.save(StateFile::Volumes, "{}") && files.save(StateFile::Timestamp, "5"));
@@ -220,16 +238,23 @@ mod tests {
     fn a_file_that_cannot_be_written_is_tried_again() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
-        let files = StateFiles {
+        let mut files = StateFiles {
             directory: state.clone(),
             interface: "tun".into(),
             connections: directory.path().join("tun.connections-0"),
             lines: None,
+            failing: BTreeSet::new(),
         };
         let mut unsaved = BTreeMap::from([(StateFile::Leases, "1".to_owned())]);
         std::fs::write(&state, "in the way of the directory").unwrap();
-        files.save_all(&mut unsaved);
-        assert_eq!(unsaved.len(), 1);
+        let events = Events::default();
+        let log = tracing_subscriber::registry().with(events.clone().with_filter(LevelFilter::WARN));
+        tracing::subscriber::with_default(log, || {
+            for _ in 0..3 {
+                files.save_all(&mut unsaved);
+            }
+        });
+        assert_eq!((unsaved.len(), events.newest(9).len()), (1, 1), "one warning is enough");
         std::fs::remove_file(&state).unwrap();
         files.save_all(&mut unsaved);
         assert!(unsaved.is_empty());
