@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use criterion::Criterion;
 use kept::Kept;
 pub use options::Options;
-use point_runs::{Source, bbr, class, runs};
+use point_runs::{Source, bbr, class, kernel_of, runs};
 use random_links::Point;
 use report::{Judged, Row};
 use verdict::{Runs, verdict};
@@ -83,7 +83,11 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
             scope.spawn(work);
         }
     });
-    let (mut rows, mut pairs) = (Vec::new(), Vec::new());
+    let (mut rows, mut pairs, mut by) = (Vec::new(), Vec::new(), code::words());
+    if let (Some(backend), Some(index)) = (&options.kernel, indices.first()) {
+        let kernel = kernel_of(backend.as_ref(), &distribution.point(options.seed, *index))?;
+        by = format!("{by}, kernel {kernel}");
+    }
     for (index, result) in results.into_inner().unwrap_or_default() {
         let (point, runs) = (distribution.point(options.seed, index), result?);
         let of_point = judge_rows(&distribution.criterion, &point, &variants, &runs);
@@ -101,7 +105,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     }
     let Options { draws, seed, out, .. } = options;
     let judged = Judged {
-        made_by: format!("`mpdccp lab judge --draws {draws} --seed {seed}`, {}.", code::words()),
+        made_by: format!("`mpdccp lab judge --draws {draws} --seed {seed}`, {by}."),
         seed: *seed,
         variants: variants.iter().map(|label| (*label).to_owned()).collect(),
         rows,

@@ -71,10 +71,21 @@ fn scenario(point: &Point, alone: bool, thin: bool) -> Result<Scenario, LabError
     Scenario::parse(&name, &point.scenario(alone, thin)).map_err(|e| LabError::Failed(e.to_string()))
 }
 
-fn one(backend: &dyn Backend, point: &Point, scenario: &Scenario, label: &str) -> Result<Figures, LabError> {
+/// Returns the name of the kernel on which a backend runs a point.
+pub(super) fn kernel_of(backend: &dyn Backend, point: &Point) -> Result<String, LabError> {
+    let scenario = scenario(point, true, true)?;
+    let plan = plan(&scenario, point, PATH)?;
+    Ok(backend.made_by(&plan).remove("kernel").unwrap_or_else(|| "unknown".to_owned()))
+}
+
+fn plan<'a>(scenario: &'a Scenario, point: &Point, label: &str) -> Result<Plan<'a>, LabError> {
     let variant = scenario.variant(label);
     let variant = variant.ok_or_else(|| LabError::Failed(format!("unknown variant `{label}`")))?;
-    let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: point.seed };
+    Ok(Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: point.seed })
+}
+
+fn one(backend: &dyn Backend, point: &Point, scenario: &Scenario, label: &str) -> Result<Figures, LabError> {
+    let plan = plan(scenario, point, label)?;
     let record = backend.run(&plan, &mut |_| {})?;
     Ok(figures(point, &plan, &record))
 }

@@ -109,7 +109,7 @@ impl Stored {
                 metric = Some(word);
             } else if self.runs.iter().any(|runs| Some(&*runs.label) == word.split('/').next()) {
                 label = Some(word);
-            } else if ["lowest", "highest"].contains(&word) {
+            } else if ["lowest", "highest", "total"].contains(&word) {
                 statistic = word;
             } else if !["range", "aim"].contains(&word) {
                 assert!(self.runs.iter().any(|runs| runs.are_of(word)), "`{word}` is not in the runs");
@@ -131,6 +131,7 @@ impl Stored {
             Some(match statistic {
                 "lowest" => values.into_iter().fold(median, f64::min),
                 "highest" => values.into_iter().fold(median, f64::max),
+                "total" => values.into_iter().sum(),
                 _ => median,
             })
         };
@@ -521,8 +522,9 @@ fn columns_are_medians_and_ratios_and_counts_have_a_minimum() {
         stored.value(&[&["rx_mbps", "bw_4to1"], &words.split(' ').collect::<Vec<_>>()[..]].concat())
     };
     // The two links have rates of 50 and 12 Mbit/s.
-    let values = ["", " lowest", " highest"].map(|statistic| value(&format!("cubic-streams{statistic}")));
-    assert_eq!(values, [31.0, 1.0, 40.0].map(Some));
+    let values =
+        ["", " lowest", " highest", " total"].map(|statistic| value(&format!("cubic-streams{statistic}")));
+    assert_eq!(values, [31.0, 1.0, 40.0, 72.0].map(Some));
     let others =
         ["sum", "best", "cubic-mptcp", "sum:cubic-mptcp,cubic-both", "best:cubic-mptcp,cubic-streams"];
     let ratios = others.map(|other| value(&format!("cubic-streams/{other}")));
