@@ -3,7 +3,7 @@
 
 use super::{Memory, Observer, Remembered, ResumeEnd, ResumePhase, Resuming};
 use crate::model::scenario::{at, link, ms};
-use crate::model::{Session, Source, World, bins, full};
+use crate::model::{Session, Source, World, bins, full, page};
 use crate::{
     AckEvent, Algorithm, Amount, CcConfig, Controller, Inherited, Prague, RateSample, RttEstimator, Sent,
 };
@@ -425,8 +425,8 @@ fn the_capacity_is_observed_without_the_queue_and_idleness_takes_nothing_back() 
 }
 
 /// Runs a bulk flow until it has had nine tenths of the link for a fifth of a second. Returns the time when
-/// that period began, and the number of packets lost in 30 s.
-fn time_to_full(ccid: u8, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f64, u64) {
+/// that period began.
+fn time_to_full(ccid: u8, mbps: f64, rtt: f64, memory: Option<Remembered>) -> f64 {
     let cc = with_mtu(ccid, 1_344);
     let cc = match memory {
         Some(saved) => Box::new(Resuming::new(cc, saved, u64::MAX, 1_344)) as Box<dyn Controller>,
@@ -437,7 +437,7 @@ fn time_to_full(ccid: u8, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f
     w.run(at(30.0));
     let rates = bins(&w.sessions[0].got, None, at(0.0), at(30.0), ms(200.0));
     let first = rates.iter().position(|rate| *rate > 0.9 * full(mbps)).unwrap_or(rates.len());
-    (0.2 * first as f64, w.sessions[0].sender(0).lost)
+    0.2 * first as f64
 }
 
 fn memory(mbps: f64, rtt: f64) -> Remembered {
@@ -446,21 +446,24 @@ fn memory(mbps: f64, rtt: f64) -> Remembered {
 
 #[test]
 fn a_path_that_is_as_it_was_is_full_sooner() {
-    println!("seconds until 90 % of 50 Mbit/s (packets lost in 30 s): without and with a saved capacity");
+    let titles = CCIDS.map(|ccid| format!("CCID {ccid}")).join(" | ");
+    let mut table = format!("| round trip | {titles} |\n|--:|---|---|---|---|---|\n");
     for rtt in [50.0, 100.0, 200.0, 400.0, 600.0] {
-        for ccid in CCIDS {
-            let (fresh, lost) = time_to_full(ccid, 50.0, rtt, None);
-            let (resumed, resumed_lost) = time_to_full(ccid, 50.0, rtt, Some(memory(50.0, rtt)));
-            println!("{rtt:4} ms CCID {ccid}: {fresh:.1} ({lost}), {resumed:.1} ({resumed_lost})");
+        let cells = CCIDS.map(|ccid| {
+            let fresh = time_to_full(ccid, 50.0, rtt, None);
+            let resumed = time_to_full(ccid, 50.0, rtt, Some(memory(50.0, rtt)));
             assert!(resumed <= fresh, "CCID {ccid} {rtt}");
             assert!(rtt < 200.0 || resumed <= 7.0 * rtt / 1e3 + 0.4, "CCID {ccid} {rtt}: {resumed}");
-        }
+            format!("{fresh:.1}, {resumed:.1}")
+        });
+        table += &format!("| {rtt} ms | {} |\n", cells.join(" | "));
     }
+    page::check("rfc9959.md", "full sooner", &table);
 }
 
 /// Runs a CUBIC flow on a link of 10 Mbit/s and 100 ms, and then starts another flow. Returns the CUBIC
-/// flow's rate, packet latency (p95) and number of lost packets in the five seconds after that start.
-fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, f64, u64) {
+/// flow's rate and number of lost packets in the five seconds after that start.
+fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, u64) {
     let cc = with_mtu(ccid, 1_344);
     let cc = match memory {
         Some(saved) => Box::new(Resuming::new(cc, saved, u64::MAX, 1_344)) as Box<dyn Controller>,
@@ -476,19 +479,17 @@ fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, f64, u64) {
     let before = w.sessions[0].sender(0).lost;
     w.run(at(15.0));
     let s = crate::model::summary(&w.sessions[0].got, at(10.0), at(15.0));
-    (s.mbps, s.latency[1], w.sessions[0].sender(0).lost - before)
+    (s.mbps, w.sessions[0].sender(0).lost - before)
 }
 
 #[test]
 fn a_wrong_memory_costs_others_little() {
-    println!("CUBIC flow on 10 Mbit/s, in the 5 s after a new flow starts: Mbit/s, p95 ms, packets lost");
+    let mut table = "| new flow | CUBIC's rate, Mbit/s | CUBIC's lost packets |\n|---|---|---|\n".to_owned();
     for ccid in CCIDS {
         let fresh = bystander(ccid, None);
         let wrong = bystander(ccid, Some(memory(100.0, 100.0)));
-        println!(
-            "CCID {ccid}: no saved capacity {:.2} {:.0} {}, ten times too high {:.2} {:.0} {}",
-            fresh.0, fresh.1, fresh.2, wrong.0, wrong.1, wrong.2
-        );
+        table += &format!("| CCID {ccid} | {:.2}, {:.2} | {}, {} |\n", fresh.0, wrong.0, fresh.1, wrong.1);
         assert!(wrong.0 > 0.5 * fresh.0, "CCID {ccid}: {fresh:?} {wrong:?}");
     }
+    page::check("rfc9959.md", "wrong memory", &table);
 }

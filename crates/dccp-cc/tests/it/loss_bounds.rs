@@ -1,7 +1,7 @@
 //! Losses due to sending too much, and other losses.
 
 use crate::model::scenario::{Make, at, bbr, bulk, link, ms};
-use crate::model::{full, summary};
+use crate::model::{full, page, summary};
 use dccp_cc::{Bbr1, Bbr1Tuning, Controller};
 use mpdccp_linkem::{Limit, LinkConfig, LossModel, Policer, QueueConfig, QueueKind};
 use mpdccp_units::Rate;
@@ -41,6 +41,8 @@ fn a_policer_loses_little() {
     let without = policed(&bbr(WITHOUT), 50.0, 50_000);
     println!("share and loss at a policer: {with:?}, without bounds {without:?}");
     assert!(with.0 > 90.0 && with.1 < 2.5 && without.1 > 5.0);
+    page::check("ccid5.md", "bound_by_losses, on", &format!("{:.1}", with.1));
+    page::check("ccid5.md", "bound_by_losses, off", &format!("{:.1}", without.1));
     // If a large bucket absorbs all packets of a probe, the probe seems to succeed. It must not trigger the
     // next probe at once.
     let large = policed(&bbr(Bbr1Tuning::TUNED), 20.0, 200_000);

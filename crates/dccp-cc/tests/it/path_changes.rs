@@ -4,7 +4,7 @@
 //! `cargo test -p dccp-cc --test it path_changes -- --nocapture` prints the tables.
 
 use crate::model::scenario::{at, bbr, bulk, jittery, link, ms, one_path_drops};
-use crate::model::{World, full, summary};
+use crate::model::{World, full, page, summary};
 use dccp_cc::Bbr1Tuning;
 use mpdccp_linkem::{Jitter, Spread};
 
@@ -89,6 +89,8 @@ fn a_rate_that_comes_back() {
     let without = found(Bbr1Tuning { probe_on: false, ..Bbr1Tuning::TUNED });
     println!("5 to 100 Mbit/s: {tuned:.0} %, without probe_on {without:.0} %");
     assert!(tuned >= 80.0 && without < 50.0, "{tuned} {without}");
+    page::check("ccid5.md", "probe_on, on", &format!("{tuned:.0}"));
+    page::check("ccid5.md", "probe_on, off", &format!("{without:.0}"));
 }
 
 /// Runs a bulk flow over a path whose delay changes randomly every `step` ms.

@@ -1,10 +1,10 @@
 //! Effect of each deviation of the tuned variant. The variants have all deviations, all but one, or none.
 //!
 //! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the whole table. `docs/ccid5.md` has a
-//! part of it.
+//! part of it, which `UPDATE_DOCS=1` updates.
 
 use crate::model::scenario::{Make, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
-use crate::model::{bins, full, summary};
+use crate::model::{bins, full, page, summary};
 use dccp_cc::Bbr1Tuning;
 use mpdccp_linkem::{Jitter, Spread};
 
@@ -71,23 +71,30 @@ fn each_switch_earns_its_place() {
     let without_confirm = Bbr1Tuning { confirm_rtprop: false, ..all };
     let variants = [
         ("tuned", all),
-        ("without expire_bandwidth", Bbr1Tuning { expire_bandwidth: false, ..all }),
-        ("without confirm_rtprop", without_confirm),
-        ("without gentle_probe_rtt", Bbr1Tuning { gentle_probe_rtt: false, ..all }),
-        ("without both of these", Bbr1Tuning { gentle_probe_rtt: false, ..without_confirm }),
-        ("without small_quantum", Bbr1Tuning { small_quantum: false, ..all }),
-        ("without allow_for_jitter", Bbr1Tuning { allow_for_jitter: false, ..all }),
-        ("without full_drain", Bbr1Tuning { full_drain: false, ..all }),
-        ("without open_startup", Bbr1Tuning { open_startup: false, ..all }),
-        ("without heed_competitors", Bbr1Tuning { heed_competitors: false, ..all }),
+        ("without `expire_bandwidth`", Bbr1Tuning { expire_bandwidth: false, ..all }),
+        ("without `confirm_rtprop`", without_confirm),
+        ("without `gentle_probe_rtt`", Bbr1Tuning { gentle_probe_rtt: false, ..all }),
+        (
+            "without `confirm_rtprop` and `gentle_probe_rtt`",
+            Bbr1Tuning { gentle_probe_rtt: false, ..without_confirm },
+        ),
+        ("without `small_quantum`", Bbr1Tuning { small_quantum: false, ..all }),
+        ("without `allow_for_jitter`", Bbr1Tuning { allow_for_jitter: false, ..all }),
+        ("without `full_drain`", Bbr1Tuning { full_drain: false, ..all }),
+        ("without `open_startup`", Bbr1Tuning { open_startup: false, ..all }),
+        ("without `heed_competitors`", Bbr1Tuning { heed_competitors: false, ..all }),
         ("draft", Bbr1Tuning::DRAFT),
     ];
     println!(
         "| | drop p95 | asleep p95 | 0 ms p95 | then p50 | Mbit/s | worst | B p95 | bulk queue | share | jitter |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    let mut table = "| variant | latency, ms | lowest rate, Mbit/s | latency, two paths, ms | jitter, % |\n\
+                     |---|--:|--:|--:|--:|\n"
+        .to_owned();
     let f = variants.map(|(name, tuning)| {
         let f = measure(&bbr(tuning));
+        table += &format!("| {name} | {:.1} | {:.2} | {:.1} | {:.1} |\n", f.drop, f.worst, f.two, f.jitter);
         println!(
             "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} | {:.1} | {:.1} | {:.1} % | {:.1} % |",
             f.drop,
@@ -103,6 +110,7 @@ fn each_switch_earns_its_place() {
         );
         f
     });
+    page::check("ccid5.md", "switches", &table);
     let [tuned, expire, confirm, _gentle, neither, quantum, jitter, drain, _startup, _competitors, draft] =
         &f;
     assert!(expire.drop > tuned.drop + 10.0 && expire.asleep > tuned.asleep + 10.0, "expire_bandwidth");

@@ -1,6 +1,7 @@
 //! Tests that connections with a shared congestion state together get the share of a single connection, in
 //! virtual time over one bottleneck.
 
+use crate::page;
 use crate::sim_common::{parse, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, ReceivedPacket, RunRecord};
@@ -79,44 +80,39 @@ fn jain(parts: &[f64]) -> f64 {
     sum * sum / (parts.len() as f64 * parts.iter().map(|p| p * p).sum::<f64>())
 }
 
-/// Returns the fraction of the link that four flows get alongside a single flow, averaged over the cells. If
-/// the four flows `share` the congestion state, also checks that their rates are equal.
-fn part_of_four(label: &str, share: bool) -> f64 {
+/// Returns the fraction of the link that four flows get alongside a single flow in each cell. If the four
+/// flows `share` the congestion state, also checks that their rates are equal.
+fn part_of_four(label: &str, share: bool) -> [f64; 3] {
     let scenario = scenario(&bulk("of-four", &format!("count = 4\nshare_congestion = {share}")));
-    let parts = CELLS.map(|cell| {
+    CELLS.map(|cell| {
         let got = received(&seeded(&scenario, label, cell, 1).0, 20.0, 60.0);
         let all: f64 = got.iter().sum();
         assert!(all * 8.0 / 40.0 > 0.85 * 20e6, "{label} {cell}: the link is not fully used");
         assert!(!share || jain(&got[..4]) > 0.99, "{label} {cell}: {got:?}");
         got[..4].iter().sum::<f64>() / all
-    });
-    println!("{label}, shared state {share}: rate fraction of the four flows in each cell {parts:.3?}");
-    parts.iter().sum::<f64>() / 3.0
+    })
 }
 
 /// Four flows that share their state count as one, and get half of the link alongside a single flow. Two
 /// flows would get two thirds, and half a flow one third, so the result must lie between these limits. With
 /// separate states, the four flows get about four fifths. To show that the test can fail, they must then get
 /// more than two flows would.
-fn four_that_share_are_one(label: &str) {
-    let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
-    assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");
-    assert!(own > 0.7, "{label}: {own}");
-}
-
 #[test]
-fn four_of_ccid_2_that_share_are_one() {
-    four_that_share_are_one("ccid2");
-}
-
-#[test]
-fn four_of_ccid_5_that_share_are_one() {
-    four_that_share_are_one("ccid5");
-}
-
-#[test]
-fn four_of_ccid_7_that_share_are_one() {
-    four_that_share_are_one("ccid7");
+fn four_that_share_are_one() {
+    let row = |ccid: u8| {
+        let label = format!("ccid{ccid}");
+        let parts = [true, false].map(|share| part_of_four(&label, share));
+        let [shared, own] = parts.map(|parts| parts.iter().sum::<f64>() / 3.0);
+        assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");
+        assert!(own > 0.7, "{label}: {own}");
+        let cells = parts.map(|parts| parts.map(|part| format!("{part:.2}")).join(", ")).join(" | ");
+        format!("| CCID {ccid} | {cells} |\n")
+    };
+    let rows = std::thread::scope(|scope| {
+        [2, 5, 7].map(|ccid| scope.spawn(move || row(ccid))).map(|thread| thread.join().unwrap())
+    });
+    let head = "| | one shared state (ideal: 0.5) | each with its own state (ideal: 0.8) |\n|---|---|---|\n";
+    page::check("fairness.md", "shared state", &(head.to_owned() + &rows.concat()));
 }
 
 #[test]

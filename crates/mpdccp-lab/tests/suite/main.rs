@@ -11,6 +11,8 @@ mod figures;
 mod links;
 mod metrics;
 mod packetdrill;
+#[path = "../../../../tests/page.rs"]
+mod page;
 mod reproduce;
 mod reproduce_paper;
 mod scenario_errors;

@@ -4,6 +4,8 @@
 //! lost. They either take a constant time, or pass through a link that may also carry data.
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "../../../../../tests/page.rs"]
+pub mod page;
 pub mod scenario;
 pub mod sender;
 
