@@ -163,5 +163,18 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
         (cpu4 - cpu3) / sent as f64 * 1e6
     );
     println!("memory after load: {:.1} KiB a session", (rss4 - rss0) / sessions / 1024.0);
+    // For tools/bench/collect.
+    let kib = |rss: f64| (rss - rss0) / sessions / 1024.0;
+    let row = [
+        ("sessions_per_s", sessions / took),
+        ("setup_cpu_us", (cpu1 - cpu0) / sessions * 1e6),
+        ("memory_idle_kib", kib(rss3)),
+        ("memory_loaded_kib", kib(rss4)),
+        ("idle_cpu_pct", (cpu3 - cpu2) / spent * 100.0),
+        ("ping_cpu_us", (cpu4 - cpu3) / sent as f64 * 1e6),
+        ("lost_pct", (sent - fleet.answers) as f64 / sent as f64 * 100.0),
+    ]
+    .map(|(name, value)| format!(r#""{name}":[{value}]"#));
+    println!(r#"{{"label":"tunnel","cell":"{n}",{}}}"#, row.join(","));
     Ok(())
 }

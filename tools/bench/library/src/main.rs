@@ -1,5 +1,6 @@
 //! Compares three ways to send datagrams over loopback between two processes: this project's library, quinn's
-//! datagrams, and plain UDP. Prints a Markdown table.
+//! datagrams, and plain UDP. Prints a Markdown table, and then its rows as JSON lines for
+//! tools/bench/collect.
 //!
 //!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only 'CCID 5']
 
@@ -150,7 +151,13 @@ async fn echoes<C: Client>(clients: Vec<C>, server: u32, seconds: f64) -> Result
     Ok((cpu(server)? - before) * 1e6 / echoed as f64)
 }
 
-async fn measure<C: Connects>(name: &str, server: &Server, connects: C, args: &Args) -> Result<(), Failure> {
+/// Prints a row of the table, and returns it as JSON.
+async fn measure<C: Connects>(
+    name: &str,
+    server: &Server,
+    connects: C,
+    args: &Args,
+) -> Result<String, Failure> {
     let process = server.0.id();
     let one = connects.connect().await?;
     let (rate, lost, per_gb) = throughput(&one, process, args.seconds).await?;
@@ -164,7 +171,16 @@ async fn measure<C: Connects>(name: &str, server: &Server, connects: C, args: &A
         "| {name} | {rate:.0} | {lost:.2} | {per_gb:.2} | {p50:.0} | {p99:.0} | {per_second:.0} | {:.1}, {:.1} | {echo:.1} |",
         kib.0, kib.1
     );
-    Ok(())
+    let mut row = format!(
+        r#""label":"{}","cell":"base","rate_mbps":[{rate}],"lost_pct":[{lost}],"cpu_s_per_gb":[{per_gb}]"#,
+        name.replace(',', "")
+    );
+    row += &format!(r#","ping_p50_us":[{p50}],"ping_p99_us":[{p99}],"echo_us":[{echo}]"#);
+    // Plain UDP has no connections.
+    if name != "UDP" {
+        row += &format!(r#","connects_per_s":[{per_second}],"memory_kib":[{}]"#, kib.0);
+    }
+    Ok(format!("{{{row}}}"))
 }
 
 const NAMES: [&str; 5] = ["UDP", "DCCP, CCID 2", "DCCP, CCID 5", "DCCP, CCID 5, keys", "quinn"];
@@ -183,13 +199,15 @@ async fn main() -> Result<(), Failure> {
         "| | Mbit/s | lost % | CPU s/GB | ping p50 us | p99 us | connects/s | KiB a connection: server, client | server CPU us/echo |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
+    let mut rows = Vec::new();
     for name in NAMES.into_iter().filter(|name| name.contains(&args.only)) {
         let server = Server::start(name)?;
-        match name {
+        rows.push(match name {
             "UDP" => measure(name, &server, udp::Connector(server.1.parse()?), &args).await?,
             "quinn" => measure(name, &server, quic::connector(&server.1)?, &args).await?,
             name => measure(name, &server, dccp::connector(name, &server.1)?, &args).await?,
-        }
+        });
     }
+    println!("{}", rows.join("\n"));
     Ok(())
 }
