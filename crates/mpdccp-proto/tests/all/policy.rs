@@ -287,6 +287,31 @@ fn a_fec_packet_that_changes_on_the_way_is_no_data() {
     }
 }
 
+/// FEC packets count towards the rate limit that all sessions share, as they do towards that of one session.
+#[test]
+fn fec_packets_count_towards_the_limit_of_all_sessions() {
+    let rule = Rule { fec: Some(1), ..Rule::default() };
+    let (mut net, id) = net(&SessionConfig { policy: for_calls(rule), ..config() });
+    net.client.cap_all(Some(Rate::from_bps(1_600_000)));
+    let sent = |net: &Net| -> u64 {
+        let paths = net.status(Client, id).paths;
+        paths.iter().map(|path| path.tx.as_ref().unwrap().sent.bytes).sum()
+    };
+    let mut before = 0;
+    for n in 0..3_000 {
+        if n == 1_000 {
+            before = sent(&net);
+        }
+        send(&mut net, Client, id, n, EF);
+        net.run(Duration::from_millis(1));
+    }
+    // In two seconds, the limit allows 400,000 bytes of datagrams and FEC packets. Each of these has about
+    // 1,000 bytes and is sent as an IP packet of less than 1,080 bytes.
+    let bytes = sent(&net) - before;
+    assert!((350_000..=450_000).contains(&bytes), "{bytes}");
+    assert!(net.status(Client, id).fec.sent > 100);
+}
+
 #[test]
 fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     let rule = Rule { fec: Some(1), ..Rule::default() };
