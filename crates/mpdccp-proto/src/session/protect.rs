@@ -82,7 +82,7 @@ impl Session {
             self.paths[i].transmit(now, self.options.as_bytes(), &packet.payload, sink);
             self.cap.on_sent(now, packet.payload.len() as u64);
             self.allowance = self.allowance.map(|bytes| bytes - packet.payload.len() as i64);
-            self.rows[i] = self.paths[i].row(now, self.options_len());
+            self.paths[i].refresh(now, &mut self.rows[i]);
             self.fec.stats.sent += 1;
         }
     }

@@ -312,6 +312,30 @@ fn fec_packets_count_towards_the_limit_of_all_sessions() {
     assert!(net.status(Client, id).fec.sent > 100);
 }
 
+/// Large packets avoid a path that seems to lose them, even right after that path carried an FEC packet.
+#[test]
+fn an_fec_packet_leads_no_large_packets_to_a_path_of_doubtful_size() {
+    let rule = Rule { fec: Some(1), ..Rule::default() };
+    let mut cfg = SessionConfig { policy: for_calls(rule), ..config() };
+    cfg.connection.probe_mtu = true;
+    let (mut net, id) = net(&cfg);
+    net.run(Duration::from_secs(5));
+    net.make_size_doubtful();
+    for n in 0..800 {
+        // There are as many large packets as small ones, which the FEC packets protect.
+        let (len, dscp) = if n % 2 == 0 { (1_400, 0) } else { (500, EF) };
+        let (now, mut data) = (net.now, datagram(n));
+        data.resize(len, 0);
+        net.client.send(now, id, data, PktInfo { dscp, ..PktInfo::default() });
+        if n % 4 == 3 {
+            net.run(Duration::from_millis(10));
+        }
+    }
+    let sent = net.sent_in_doubt();
+    assert!(sent.iter().all(|l| l.bytes.len() < 1_300), "a large packet took the path");
+    assert!(sent.iter().any(|l| l.packet().payload.len() > 500), "no FEC packet took the path");
+}
+
 #[test]
 fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     let rule = Rule { fec: Some(1), ..Rule::default() };
