@@ -262,11 +262,13 @@ impl Connection {
             self.last_sync = Some(seq);
         }
         let mut out = self.start_options();
-        out.extend(&self.cookies);
         if self.state == State::PartOpen {
-            // The Sync may arrive before the Ack and move the server to OPEN, so it carries the feature
-            // options too.
+            // This packet may arrive before the Ack and move the server to OPEN, so it carries the same
+            // options.
+            self.write_part_open_options(&mut out);
             self.write_features(seq, &mut out);
+        } else {
+            out.extend(&self.cookies);
         }
         self.write_ndp(&mut out);
         if ptype == PacketType::SyncAck {

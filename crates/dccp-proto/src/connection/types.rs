@@ -48,7 +48,7 @@ pub enum Extra {
     Request,
     /// Response.
     Response,
-    /// Every Ack and DataAck sent in PARTOPEN.
+    /// Every Ack, DataAck, Sync and SyncAck sent in PARTOPEN.
     HandshakeAck,
     /// Close and CloseReq.
     Close,

@@ -6,7 +6,7 @@ mod pcap;
 use crate::common::*;
 use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, Connection, Event, Outcome, State};
-use dccp_wire::{Opt, Packet, PacketType, ResetCode, feature};
+use dccp_wire::{Header, Opt, Packet, PacketType, ResetCode, feature};
 use mpdccp_units::{Duration, Time};
 use std::path::Path;
 
@@ -291,6 +291,25 @@ fn init_cookies_come_back_in_part_open() {
     let ack = Packet::parse(&wire[0].2).unwrap();
     assert!(ack.option_bytes.starts_with(&[&cookies[..], EXTRA].concat()), "{:?}", ack.option_bytes);
     assert!(!client.poll_transmit(now, &mut wire));
+}
+
+/// Whichever packet arrives first moves the server to OPEN, so all of them carry the same options.
+#[test]
+fn every_packet_in_part_open_carries_the_options_of_the_ack() {
+    let cookie = [36, 3, 9];
+    let (mut client, response, now) = answered(EXTRA, &cookie);
+    // The client answers the Sync with a SyncAck, and the packet with an invalid number with a Sync.
+    for (ptype, ahead) in [(PacketType::Sync, 1), (PacketType::Ack, 1_000)] {
+        hear(&mut client, now, &Header { ptype, seq: response.seq.add(ahead), ..response }, &[]);
+    }
+    let mut wire = Outbox::new();
+    while client.poll_transmit(now, &mut wire) {}
+    let sent: Vec<_> = wire.iter().map(|(_, _, bytes)| Packet::parse(bytes).unwrap()).collect();
+    for wanted in [PacketType::Ack, PacketType::Sync, PacketType::SyncAck] {
+        let packet = sent.iter().find(|packet| packet.header.ptype == wanted).unwrap();
+        let options = packet.option_bytes;
+        assert!(options.starts_with(&[&cookie[..], EXTRA].concat()), "{wanted:?}: {options:?}");
+    }
 }
 
 #[test]
