@@ -30,7 +30,7 @@ impl Session {
         }
     }
 
-    /// Removes a path whose connection has ended.
+    /// Removes a path whose connection has ended, or which takes another route.
     pub(super) fn uncouple(&mut self, id: PathId) {
         if self.coupling.forget(id.0) {
             self.tell_parts();
@@ -66,5 +66,33 @@ impl Session {
                 conn.hold_probe_rtt(hold);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PathConfig, PathName, SessionConfig};
+    use dccp_proto::{Ports, Route};
+
+    #[test]
+    fn a_path_on_another_route_is_no_longer_coupled() {
+        let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
+        let ports = Ports { local: 1, remote: 2 };
+        let path = PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: 1500, overhead: 28 };
+        let mut session = Session::client(SessionConfig::default(), Time::ZERO, path, 1, [1; 32]);
+        let other = session.add_path(Time::ZERO, path).unwrap();
+        // The round-trip times of the two paths rise and fall together.
+        for n in 0..1_000 {
+            let (now, bin) = (Time::from_millis(10 * n), n / 10);
+            let rtt = Duration::from_millis(20 + bin * bin % 17);
+            let seen = Seen { rtt: Some((rtt, now)), delivered: 0, probing_rtt: false };
+            for id in [0, other.0] {
+                session.coupling.on_seen(now, id, &seen);
+            }
+        }
+        assert!(session.coupling.share(0, other.0));
+        session.change_path(Time::from_millis(10_000), other);
+        assert!(!session.coupling.share(0, other.0));
     }
 }

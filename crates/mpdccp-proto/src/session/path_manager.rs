@@ -82,6 +82,8 @@ impl Session {
             *former_srtt = conn.tx_rtt().and_then(RttEstimator::srtt).or(*former_srtt);
             conn.on_path_change(now);
         }
+        // The new route may share no bottleneck with the other paths.
+        self.uncouple(path);
         // The new sending half does not record the fates of packets yet.
         self.follow_fates(now, i);
     }
