@@ -145,6 +145,8 @@ pub(crate) struct Session {
     counters: Counters,
     /// Whether this end's application reads too slowly.
     slow_receiver: bool,
+    /// The CCID that paths change to once they are open, if the application set one. The peer may refuse it.
+    ccid: Option<u8>,
     /// Number of packets lost by connections that have ended.
     lost_before: u64,
     /// Time at which sending may continue, as determined by the last [`Self::poll_transmit`].
@@ -210,6 +212,7 @@ impl Session {
             events: VecDeque::new(),
             counters: Counters::new(),
             slow_receiver: false,
+            ccid: None,
             lost_before: 0,
             wake: None,
             polled: Time::ZERO,
@@ -282,11 +285,12 @@ impl Session {
         }
     }
 
-    /// Changes this end's congestion control on all paths. Returns false if no path accepts the change.
+    /// Changes this end's congestion control on all paths, including paths that open later. Returns false if
+    /// no path accepts the change.
     pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
         let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
         if taken {
-            self.cfg.connection.tx_ccids = alloc::vec![ccid];
+            self.ccid = Some(ccid);
         }
         taken
     }

@@ -70,6 +70,9 @@ impl Session {
             return conn.close(now, false);
         }
         conn.set_slow_receiver(self.slow_receiver);
+        if let Some(ccid) = self.ccid.filter(|ccid| conn.ccids().is_none_or(|(tx, _)| tx != *ccid)) {
+            conn.set_ccid(ccid);
+        }
         path.open(now);
         let (id, prio) = (path.id, path.cfg.prio);
         if self.state == SessionState::Connecting {

@@ -86,6 +86,28 @@ fn a_path_on_another_route_stays_in_use_and_is_measured() {
     assert!(sent > 200 && rtt.is_some(), "{sent} packets on the path, which takes {rtt:?}");
 }
 
+/// A path that opens after the application has changed the CCID changes to it, too. If the peer refuses the
+/// CCID, all paths keep the old one.
+#[test]
+fn a_change_of_the_ccid_applies_to_later_paths_if_the_peer_agrees() {
+    let SessionConfig { connection, .. } = ccid5(scheduler("rr"));
+    let connection = Config { rx_ccids: vec![5, 2], ..connection };
+    for (set, agreed) in [(7, 5), (2, 2)] {
+        let server = SessionConfig { connection: connection.clone(), ..ccid5(scheduler("rr")) };
+        let mut net = Net::new(1, 1, server);
+        let id = net.connect(ccid5(scheduler("rr")));
+        net.run(Duration::from_millis(500));
+        assert!(net.client.set_ccid(net.now, id, set));
+        net.run(Duration::from_secs(1));
+        net.add_wire();
+        net.client.add_path(net.now, id, path(1)).unwrap();
+        net.run(Duration::from_secs(2));
+        assert_eq!(net.state(Client, id), [PathState::Up; 2]);
+        let ccids: Vec<_> = net.status(Client, id).paths.iter().map(|path| path.ccids).collect();
+        assert_eq!(ccids, [Some((agreed, 5)); 2], "CCID {set}");
+    }
+}
+
 #[test]
 fn the_saturated_path_is_not_application_limited() {
     let mut net = Net::new(1, 2, ccid5(scheduler("cpf")));
