@@ -39,6 +39,11 @@ impl LossRate {
         self.samples.iter().copied().fold(1.0, f32::min)
     }
 
+    /// Forgets the losses so far, because the path takes another route. The counts of packets continue.
+    pub(super) fn restart(&mut self) {
+        *self = LossRate { seen: self.seen, at: self.at, ..LossRate::default() };
+    }
+
     pub(super) fn update(&mut self, now: Time, view: &TxView) {
         self.count(now, view.delivered.packets, view.lost.packets);
     }
@@ -74,8 +79,11 @@ impl LossRate {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Session;
     use super::*;
+    use crate::{PathConfig, PathId, PathName, SessionConfig};
     use alloc::vec::Vec;
+    use dccp_proto::{Ports, Route};
 
     #[test]
     fn lasting_losses_count_and_are_forgotten() {
@@ -109,6 +117,22 @@ mod tests {
         assert!(loss.get() < 0.01, "{}", loss.get());
         loss.count(now + Duration::from_secs(21), 5, 0);
         assert!(loss.get() < 0.01, "a new connection must not add losses");
+    }
+
+    #[test]
+    fn losses_on_another_route_do_not_count() {
+        let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
+        let ports = Ports { local: 1, remote: 2 };
+        let path = PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: 1500, overhead: 28 };
+        let mut session = Session::client(SessionConfig::default(), Time::ZERO, path, 1, [1; 32]);
+        let mut now = Time::ZERO;
+        for n in 1..=SAMPLES as u64 {
+            now += LASTS;
+            session.paths[0].loss.count(now, n * SAMPLE, n * SAMPLE);
+        }
+        assert_eq!(session.paths[0].loss.get(), 0.5);
+        session.change_path(now, PathId(0));
+        assert_eq!(session.paths[0].loss.get(), 0.0);
     }
 
     /// The flow sends 100 packets per second, three in ten of which are lost.

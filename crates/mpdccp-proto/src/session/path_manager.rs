@@ -76,7 +76,8 @@ impl Session {
     /// Handles the application's report of a path's new route, which a session cannot detect itself.
     pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
-        let Subflow { conn, former_srtt, .. } = &mut self.paths[i];
+        let Subflow { conn, former_srtt, loss, .. } = &mut self.paths[i];
+        loss.restart();
         if let Some(conn) = conn {
             // Without a round-trip time, schedulers would avoid the path, so it would never be measured.
             *former_srtt = conn.tx_rtt().and_then(RttEstimator::srtt).or(*former_srtt);
