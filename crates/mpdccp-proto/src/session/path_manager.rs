@@ -83,6 +83,8 @@ impl Session {
             *former_srtt = conn.tx_rtt().and_then(RttEstimator::srtt).or(*former_srtt);
             conn.on_path_change(now);
         }
+        // On a longer route, answers would come too late for the timeouts of the old one.
+        self.paths[i].learn_timeouts();
         // The new route may share no bottleneck with the other paths.
         self.uncouple(path);
         // The new sending half does not record the fates of packets yet.

@@ -86,6 +86,21 @@ fn a_path_on_another_route_stays_in_use_and_is_measured() {
     assert!(sent > 200 && rtt.is_some(), "{sent} packets on the path, which takes {rtt:?}");
 }
 
+/// The timeouts of the old route do not apply to the new one, whose round trip is longer.
+#[test]
+fn a_path_on_a_longer_route_does_not_become_suspect() {
+    let (mut net, id) = Net::connected(1, 2, ccid5(scheduler("rr")));
+    let server = net.server_id();
+    net.stream(Client, id, 0, 1_000, Duration::from_millis(1));
+    // No packet of the old route is in flight any more.
+    net.run(Duration::from_secs(1));
+    net.wires[1].delay = Duration::from_millis(150);
+    net.client.change_path(net.now, id, PathId(1));
+    net.server.change_path(net.now, server, PathId(1));
+    net.stream(Client, id, 1_000, 500, Duration::from_millis(1));
+    assert!(!net.events_of(Client).contains(&SessionEvent::PathSuspect(PathId(1))));
+}
+
 /// A path that opens after the application has changed the CCID changes to it, too. If the peer refuses the
 /// CCID, all paths keep the old one.
 #[test]
