@@ -85,6 +85,8 @@ impl Session {
         }
         // On a longer route, answers would come too late for the timeouts of the old one.
         self.paths[i].learn_timeouts();
+        // Stream packets in flight may be lost, and the streams must measure the new route.
+        self.tell_streams_down(path);
         // The new route may share no bottleneck with the other paths.
         self.uncouple(path);
         // The new sending half does not record the fates of packets yet.

@@ -3,8 +3,9 @@
 
 use super::Session;
 use super::class_queues::Source;
-use crate::{PathId, PathRow, PktInfo, SessionState, StreamsStatus};
-use dccp_proto::{Received, Sink};
+use crate::{PathId, PktInfo, SessionState, StreamsStatus};
+use dccp_cc::RttEstimator;
+use dccp_proto::{Connection, Received, Sink};
 use dccp_streams::Streams;
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
@@ -46,8 +47,8 @@ impl Session {
         }
     }
 
-    /// Call this when a path went down. Unacknowledged stream packets that were sent on it are retransmitted
-    /// on other paths.
+    /// Call this when a path went down or takes another route. Unacknowledged stream packets that were sent
+    /// on it are retransmitted.
     pub(super) fn tell_streams_down(&mut self, path: PathId) {
         if let Some(carried) = &mut self.streams {
             carried.streams.on_path_down(path.0);
@@ -99,10 +100,12 @@ impl Session {
         let mut any = false;
         for &path in paths {
             let Some(i) = self.index(path).filter(|i| self.rows[*i].is_open()) else { continue };
-            let room = self.paths[i].conn.as_ref().map_or(0, |conn| conn.sure_payload(OPTION));
+            let conn = self.paths[i].conn.as_ref();
+            let room = conn.map_or(0, |conn| conn.sure_payload(OPTION));
+            // The row's round-trip time may be that of a former route.
+            let srtt = conn.and_then(Connection::tx_rtt).and_then(RttEstimator::srtt);
             let Some(carried) = &mut self.streams else { break };
             buffer.resize(room, 0);
-            let PathRow { srtt, .. } = self.rows[i];
             let len = match any {
                 false => {
                     carried.streams.poll_transmit(now, class as u8, path.0, srtt, head_start, &mut buffer)

@@ -111,6 +111,25 @@ fn every_byte_arrives_over_two_lossy_paths_of_which_one_dies() {
     assert_eq!(counter(&net.status(Server, net.server_id()), "data_without_mp_seq"), 0);
 }
 
+/// On a path that takes a longer route, the streams do not retransmit packets before the answers can arrive.
+#[test]
+fn streams_wait_for_the_answers_of_a_longer_route() {
+    let (mut net, id) = Net::connected(1, 1, with_streams());
+    let (stream, server) = (net.open_stream(id), net.server_id());
+    net.run(ms(1_000));
+    net.wires[0].delay = ms(300);
+    net.client.change_path(net.now, id, PathId(0));
+    net.server.change_path(net.now, server, PathId(0));
+    for n in 0..5 {
+        net.streams(Client, id, |s| s.write(stream, &[n; 10])).unwrap();
+        net.run(ms(2_000));
+    }
+    let mut got = Vec::new();
+    net.read_stream(Server, stream, &mut got);
+    let stats = net.status(Client, id).streams.unwrap().stats;
+    assert_eq!((got.len(), stats.bytes_repaired), (50, 0), "{stats:?}");
+}
+
 #[test]
 fn packets_are_cut_to_the_size_of_the_path_they_take() {
     let (mut net, id) = Net::connected(1, 2, with_streams());
