@@ -319,9 +319,9 @@ impl FlowTable {
         self.forget(now);
         let tuple = request.tuple.reversed();
         match self.entries.get(&tuple).map(|entry| &entry.state) {
-            Some(State::Held(_) | State::Connecting(_) | State::Accepting | State::Open) => {
-                Err(Refusal::Busy)
-            }
+            // Both hosts have sent a SYN (RFC 9293 section 3.5). Packets can carry such a connection.
+            Some(State::Held(_)) => Err(Refusal::Limit),
+            Some(State::Connecting(_) | State::Accepting | State::Open) => Err(Refusal::Busy),
             _ if !self.has_room(request.tuple.from.ip()) => Err(Refusal::Limit),
             _ => Ok(self.insert(tuple, State::Connecting(None))),
         }

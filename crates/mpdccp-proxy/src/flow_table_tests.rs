@@ -93,6 +93,18 @@ fn a_host_that_comes_too_soon_tries_again() {
     open(&mut table, 1_000);
 }
 
+/// Each host opens the connection before the other one's SYN arrives, so both ends hold a SYN.
+#[test]
+fn a_connection_that_both_hosts_open_at_once_travels_as_packets() {
+    let mut table = FlowTable::new(Limits::default());
+    let (flow, request) = open(&mut table, 1_000);
+    let crossing = Request { tuple: request.tuple.reversed(), ..request };
+    assert_eq!(table.connect(NOW, &crossing), Err(Refusal::Limit));
+    assert_eq!(table.refused(NOW, flow, Refusal::Limit), None);
+    assert_eq!(table.on_packet(NOW, &syn(1_000), |_| Ok(())), Verdict::Packet);
+    assert_eq!(table.on_delivered(&segment(2, 1, 1_000, |tcp| tcp.syn())), None);
+}
+
 #[test]
 fn a_refused_host_hears_the_same_as_without_the_proxy() {
     let mut table = FlowTable::new(Limits::default());

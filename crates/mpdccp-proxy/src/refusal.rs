@@ -18,7 +18,8 @@ pub enum Refusal {
     /// The far end still has an earlier flow with these ports. When the host repeats its SYN, the proxy tries
     /// again.
     Busy,
-    /// The far end has reached a limit, so the flow travels as packets.
+    /// The far end has reached a limit, or its host has sent a SYN for the same connection. The flow travels
+    /// as packets.
     Limit,
 }
 

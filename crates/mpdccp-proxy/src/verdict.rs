@@ -21,6 +21,7 @@ pub enum AsPacket {
     /// The packet is a fragment, or has IP options or extension headers.
     NotPlain,
     /// The limit on flows has been reached, or the limit on half-open flows for all sources or for this one.
+    /// Also counts connections that both hosts open at the same time.
     Limit,
     /// Nothing answered the SYN that the far end sent.
     Unanswered,
