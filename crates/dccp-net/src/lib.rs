@@ -103,7 +103,7 @@ pub use {
     raw33::RawEncapsulation,
     seed::random_seed,
     udp::UdpEncapsulation,
-    watch::{HostWatch, interfaces_like},
+    watch::{HostWatch, has_ipv6, interfaces_like},
 };
 #[cfg(feature = "tun")]
 pub use {

@@ -90,6 +90,11 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
     Err(absent)
 }
 
+/// Returns whether the kernel has IPv6. It may still be disabled on an interface.
+pub fn has_ipv6() -> bool {
+    std::fs::exists("/proc/net/if_inet6").unwrap_or(true)
+}
+
 /// Returns the usable interfaces whose name has this prefix and that have an address of this IP version,
 /// sorted by name.
 ///

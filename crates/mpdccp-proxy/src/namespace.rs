@@ -1,7 +1,7 @@
 //! A network namespace for one thread, with its own TUN device. In this namespace, the kernel's TCP accepts
 //! connections to any address.
 
-use dccp_net::{Tun, TunConfig};
+use dccp_net::{Tun, TunConfig, has_ipv6};
 use nix::sched::{CloneFlags, unshare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -36,7 +36,6 @@ impl Namespace {
     /// the `ip` command.
     pub fn enter(mtu: u16) -> io::Result<Namespace> {
         unshare(CloneFlags::CLONE_NEWNET)?;
-        let v6 = mtu >= 1280;
         for (key, value) in SETTINGS {
             // Ignore errors, because on a kernel without IPv6 some of these files do not exist.
             let _ = std::fs::write(format!("/proc/sys/net/{key}"), value);
@@ -46,7 +45,7 @@ impl Namespace {
         let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{INTERFACE}/rp_filter"), "0");
         ip("link set lo up")?;
         ip(&format!("link set {INTERFACE} up"))?;
-        for version in if v6 { &["-4", "-6"][..] } else { &["-4"] } {
+        for version in versions(mtu, has_ipv6()) {
             ip(&format!("{version} route add default dev {INTERFACE}"))?;
             ip(&format!("{version} rule add iif {INTERFACE} lookup {TABLE}"))?;
             ip(&format!("{version} route add local default dev lo table {TABLE}"))?;
@@ -70,8 +69,14 @@ impl Namespace {
     }
 }
 
+/// Returns the options of `ip` for the IP versions that a device with this MTU can carry. `v6` says whether
+/// the kernel has IPv6.
+fn versions(mtu: u16, v6: bool) -> &'static [&'static str] {
+    if v6 && mtu >= 1280 { &["-4", "-6"] } else { &["-4"] }
+}
+
 /// Settings of the namespace.
-const SETTINGS: [(&str, &str); 6] = [
+const SETTINGS: [(&str, &str); 7] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
     // Two hosts may reuse the ports of a closed connection within a minute, so the proxy must be able to do
@@ -80,6 +85,8 @@ const SETTINGS: [(&str, &str); 6] = [
     // Hosts use ports below 1024. The thread needs this setting because it has dropped CAP_NET_BIND_SERVICE.
     ("ipv4/ip_unprivileged_port_start", "0"),
     ("ipv4/ip_forward", "0"),
+    // A new namespace may inherit from the host or from the kernel's command line that IPv6 is disabled.
+    ("ipv6/conf/all/disable_ipv6", "0"),
     ("ipv6/conf/default/accept_dad", "0"),
 ];
 
@@ -90,4 +97,15 @@ fn ip(arguments: &str) -> io::Result<()> {
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(io::Error::other(format!("`ip {arguments}` failed in the proxy's namespace: {said}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_ipv6_proxies_ipv4() {
+        assert_eq!(versions(1_400, false), ["-4"]);
+        assert_eq!((versions(1_400, true), versions(1_279, true)), (&["-4", "-6"][..], &["-4"][..]));
+    }
 }

@@ -1,7 +1,8 @@
 //! Implements `bypass` with policy rules that precede those of `default_route`. The rules send certain
 //! packets to the main table, so that these packets do not enter the tunnel.
 
-use crate::tunnel::host::routes::{LASTING, MARK, has_ipv6, ip};
+use crate::tunnel::host::routes::{LASTING, MARK, ip};
+use dccp_net::has_ipv6;
 use mpdccp_tunnel::config::{Bypass, Ports, User};
 use std::process::Command;
 

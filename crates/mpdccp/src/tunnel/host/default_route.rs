@@ -7,7 +7,8 @@
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::guard::Guard;
-use crate::tunnel::host::routes::{LASTING, MARK, has_ipv6, ip, lacks_ipv6};
+use crate::tunnel::host::routes::{LASTING, MARK, ip, lacks_ipv6};
+use dccp_net::has_ipv6;
 use mpdccp_tunnel::config::Config;
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,6 @@
 //! Sets routes into the interface with the program `ip`.
 
+use dccp_net::has_ipv6;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -21,11 +22,6 @@ pub(crate) fn lacks_ipv6(interface: &str) -> bool {
         Ok(text) => text.trim() == "1",
         Err(_) => !has_ipv6(),
     }
-}
-
-/// Returns whether the kernel has IPv6.
-pub(crate) fn has_ipv6() -> bool {
-    std::fs::exists("/proc/net/if_inet6").unwrap_or(true)
 }
 
 /// How to change a route.
