@@ -2,7 +2,7 @@
 
 use crate::Cx;
 use crate::action::Action;
-use crate::config::Config;
+use crate::config::{Config, Mtu};
 use crate::message::{Gift, Message};
 use crate::packet::mtu;
 use crate::peer::Peer;
@@ -91,11 +91,14 @@ impl Assigned {
             return;
         }
         let least = mtu::LEAST_V6;
-        if gift.mtu > 0 && gift.mtu < least && gift.addresses.iter().any(|net| net.addr().is_ipv6()) {
-            let why = format!(
-                "the server's mtu = {} is too small for IPv6, which needs {least}; raise it there",
-                gift.mtu
-            );
+        let own = if let Mtu::Fixed(mtu) = cx.cfg.mtu { mtu } else { 0 };
+        let narrow = [("the server's", gift.mtu, "there"), ("this end's", own, "here")]
+            .into_iter()
+            .find(|(_, mtu, _)| (1..least).contains(mtu))
+            .filter(|_| gift.addresses.iter().any(|net| net.addr().is_ipv6()));
+        if let Some((whose, mtu, place)) = narrow {
+            let why =
+                format!("{whose} mtu = {mtu} is too small for IPv6, which needs {least}; raise it {place}");
             return self.not_taken(cx, peer, why);
         }
         let routes = usable_routes(cx, &peer.cfg.allowed_ips, &gift.routes);

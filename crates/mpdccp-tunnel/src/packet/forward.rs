@@ -258,7 +258,7 @@ impl Forward {
 
     /// Sets the MTU of the interface to the largest packet size of any peer, limited by the server's MTU.
     pub(crate) fn adapt_interface(&self, cx: &mut Cx<'_>, assigned: &Assigned) {
-        let least = mtu::least(assigned.nets.iter().any(|net| net.addr().is_ipv6()));
+        let least = mtu::least(cx.cfg, &assigned.nets);
         if let Some(mtu) = self.mtu.wanted(least, assigned.mtu()) {
             cx.out.push(Action::SetMtu(mtu));
         }

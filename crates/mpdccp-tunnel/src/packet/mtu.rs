@@ -3,6 +3,7 @@
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
+use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
@@ -104,8 +105,10 @@ impl InterfaceMtu {
     }
 }
 
-/// Returns the smallest MTU at which the interface keeps its addresses.
-pub(crate) fn least(v6: bool) -> u16 {
+/// Returns the smallest MTU at which Linux accepts and keeps the addresses of the interface. `own` has the
+/// current ones; a server may also assign IPv6 addresses later.
+pub(crate) fn least(cfg: &Config, own: &[IpNet]) -> u16 {
+    let v6 = cfg.addresses.auto || own.iter().any(|net| net.addr().is_ipv6());
     if v6 { LEAST_V6 } else { 0 }
 }
 
@@ -118,7 +121,7 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {
         // If the paths carry less than IPv6 requires, the tunnel sends the larger packets in pieces.
-        Mtu::Auto => carried.max(least(v6)),
+        Mtu::Auto => carried.max(least(cfg, &cfg.addresses)),
         Mtu::Fixed(mtu) if mtu > carried => {
             return Err(format!(
                 "mtu = {mtu}: too large; the paths carry inner packets of at most {carried} bytes"
@@ -126,7 +129,7 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
         }
         Mtu::Fixed(mtu) => mtu,
     };
-    if mtu < least(v6) {
+    if v6 && mtu < LEAST_V6 {
         return Err(format!(
             "mtu = {mtu}: IPv6 needs at least {LEAST_V6} on {}; remove the IPv6 address or `mtu`",
             cfg.interface

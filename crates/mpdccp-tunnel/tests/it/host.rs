@@ -295,6 +295,8 @@ impl Host {
                     None
                 }
                 Action::SetAddresses { remove, add } => {
+                    let v6 = add.iter().any(|net| net.addr().is_ipv6());
+                    assert!(!v6 || self.mtu >= 1280, "Linux refuses an IPv6 address at this MTU");
                     assert!(remove.iter().all(|net| self.addresses.remove(net)));
                     assert!(add.iter().all(|net| self.addresses.insert(*net)));
                     self.had.extend(add.iter().map(IpNet::addr));

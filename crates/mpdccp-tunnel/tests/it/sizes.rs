@@ -95,6 +95,25 @@ fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
     }
 }
 
+/// The interface must have an MTU of at least 1280 bytes before the server assigns an IPv6 address.
+#[test]
+fn a_server_assigns_ipv6_addresses_where_the_paths_carry_less() {
+    let file = |own: &str| ClientFile {
+        v6: true,
+        remote: "\"198.51.100.1\"\nmtu = 1300".into(),
+        extra: format!("addresses = \"auto\"\n{own}"),
+        ..ClientFile::new()
+    };
+    let pool = "[assign]\npool = [\"10.0.0.0/29\", \"fd00::1:0/112\"]\n";
+    let mut world = World::new([file(""), file("mtu = 1200")], &server_text([true; CLIENTS], pool));
+    world.run(SECOND * 5);
+    assert_eq!((world.hosts[0].addresses.len(), world.hosts[0].mtu), (2, 1280));
+    // This end's file allows no IPv6 address.
+    let host = &world.hosts[1];
+    let why = host.tunnel.status(&host.endpoint, world.now, None).no_address.unwrap();
+    assert!(why.contains("this end's mtu = 1200 is too small for IPv6"), "{why}");
+}
+
 #[test]
 fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let mut world = up("scheduler = \"rr\"");
