@@ -67,12 +67,11 @@ impl Config {
 
     fn check_interface(&self) -> Result<(), String> {
         let name = &self.interface;
-        let fits =
-            (1..=15).contains(&name.len()) && !name.contains(['/', ' ']) && name != "." && name != "..";
-        check(
-            fits,
-            format!("interface {name:?}: expected a name of 1 to 15 characters without `/` and spaces"),
-        )
+        // The kernel replaces `%d` by a number, so the interface would have another name.
+        let odd = |c: char| c.is_whitespace() || ['/', ':', '%'].contains(&c);
+        let fits = (1..=15).contains(&name.len()) && !name.contains(odd) && name != "." && name != "..";
+        let what = "expected a name of 1 to 15 characters without spaces, `/`, `:` and `%`";
+        check(fits, format!("interface {name:?}: {what}"))
     }
 
     fn check_peers(&self) -> Result<(), String> {
