@@ -4,7 +4,7 @@ use super::lines::{self, Line};
 use super::wg_quick::{self, Section, WgFile};
 use super::{NewFile, list, quoted, shell_word, write};
 use crate::error::Error;
-use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
+use dccp_secure::{OVERHEAD, PresharedKey, PrivateKey, PublicKey};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Remote;
 use std::net::IpAddr;
@@ -132,7 +132,12 @@ fn of_interface(
     made: &mut Converted,
 ) -> Result<(), String> {
     if let Some(mtu) = interface.get("mtu") {
+        // WireGuard's headers are smaller, so its usual MTU of 1420 would keep the tunnel from starting.
+        let most = mpdccp_tunnel::guessed_mtu(OVERHEAD as u16);
         match mtu.parse::<u16>() {
+            Ok(large) if (most + 1..=9_000).contains(&large) => made.lost.push(format!(
+                "MTU = {mtu}: a path with an MTU of 1500 carries inner packets of at most {most} bytes; mpdccp finds the size itself"
+            )),
             Ok(mtu) if (576..=9_000).contains(&mtu) => made.text += &format!("mtu = {mtu}\n"),
             _ => return Err(format!("MTU = {mtu}: expected 576 to 9000")),
         }
@@ -302,6 +307,19 @@ mod tests {
             !cfg.is_client() && cfg.routes == mpdccp_tunnel::config::Routes::None && made.lost.is_empty()
         );
         assert_eq!(cfg.listen.0[0].port, Some(443));
+    }
+
+    #[test]
+    fn an_mtu_that_fits_only_wireguards_headers_is_left_out() {
+        let (own, hub) = wg(1);
+        for (mtu, kept) in [(1_388, true), (1_420, false)] {
+            let text = format!(
+                "[Interface]\nPrivateKey = {own}\nAddress = 10.0.0.1/24\nMTU = {mtu}\n[Peer]\nPublicKey = {hub}\nAllowedIPs = 10.0.0.2/32\n"
+            );
+            let made = convert(&wg_quick::parse(&text).unwrap(), &[]).unwrap();
+            let lost = made.lost.iter().any(|lost| lost.starts_with("MTU = 1420"));
+            assert_eq!((made.text.contains("mtu = "), lost), (kept, !kept), "{}", made.text);
+        }
     }
 
     #[test]
