@@ -116,7 +116,14 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     }
     let specs =
         |peer: &config::Peer| peer.paths.iter().map(|p| p.get_ref().clone()).collect::<Vec<PathSpec>>();
-    let (before, after) = (specs(&old), specs(new));
+    let (mut before, after) = (specs(&old), specs(new));
+    // If the file now lists a path that a command has added, the settings in the file apply.
+    let is_new = |spec: &&PathSpec| {
+        let same = |other: &PathSpec| other.name == spec.name;
+        !spec.advertised && !before.iter().any(same) && after.iter().any(same)
+    };
+    let added: Vec<PathSpec> = peers[number].specs().filter(is_new).cloned().collect();
+    before.extend(added);
     let mut changed = 0;
     for path in &before {
         match after.iter().find(|p| p.name == path.name) {

@@ -345,13 +345,16 @@ impl Paths {
         peers: &mut Peers,
         id: u64,
         name: Option<&str>,
-        spec: PathSpec,
+        mut spec: PathSpec,
     ) -> Result<bool, String> {
         let number = peers.meant(name)?;
         if !cx.cfg.is_client() {
             return Err("only the client can add paths".into());
         }
         cx.cfg.check_path(&spec)?;
+        // As in the paths of the file, so that a reload can compare them.
+        spec.encapsulation.get_or_insert(cx.cfg.encapsulation);
+        spec.tls_port.get_or_insert(cx.cfg.tls_port);
         let (peer, most) = (&mut peers[number], cx.cfg.session().max_paths);
         if peer.has_path(&spec.name) {
             return Err(format!("peer `{}` already has a path `{}`", peer.name(), spec.name));

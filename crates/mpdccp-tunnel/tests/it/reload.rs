@@ -46,6 +46,38 @@ fn a_path_that_was_removed_by_command_stays_away_until_the_file_changes_it() {
     assert_eq!(world.path(0, "b").map(|path| path.state), Some("up".into()));
 }
 
+/// To keep a path that a command has added, users write it into the file.
+#[test]
+fn a_path_added_by_command_gets_the_settings_that_the_file_then_has_for_it() {
+    let one = ClientFile { second: None, ..ClientFile::new() };
+    let mut world = World::new([one, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    let text = format!("name = \"b\"\ninterface = \"p1\"\nremote = {}", ClientFile::new().remote);
+    let add = Command::PathAdd { peer: None, path: toml::from_str(&text).unwrap() };
+    world.hosts[0].command(world.now, add);
+    world.run(SOON);
+    assert_eq!(world.path(0, "b").map(|path| (path.state, path.priority)), Some(("up".into(), 3)));
+    let sockets = |world: &World| world.hosts[0].sockets.keys().copied().collect::<Vec<_>>();
+    let before = sockets(&world);
+    let file = ClientFile { second: Some(5), ..ClientFile::new() }.text(0);
+    let id = world.hosts[0].reload(world.now, &file);
+    let Some(Answer::Reloaded(words)) = world.hosts[0].replies.get(&id) else { panic!() };
+    assert!(words.contains("1 path(s) changed"), "{words}");
+    world.run(SOON);
+    assert_eq!(world.path(0, "b").map(|path| (path.state, path.priority)), Some(("up".into(), 5)));
+    assert_eq!(sockets(&world), before, "the path stays open");
+    // Settings that need another socket apply, too.
+    world.hosts[0].command(world.now, Command::PathDel { peer: None, name: "b".into() });
+    world.run(SOON);
+    world.hosts[0].reload(world.now, &ClientFile { second: None, ..ClientFile::new() }.text(0));
+    let add = Command::PathAdd { peer: None, path: toml::from_str(&text).unwrap() };
+    world.hosts[0].command(world.now, add);
+    world.run(SOON);
+    world.hosts[0].reload(world.now, &file.replace("priority", "mtu = 1400\npriority"));
+    world.run(SOON);
+    assert_eq!(world.path(0, "b").map(|path| path.mtu), Some(1400));
+}
+
 #[test]
 fn a_reload_cannot_change_which_ip_versions_the_default_route_carries() {
     let cfg = |default_route: bool, nets: &str| {
