@@ -105,10 +105,14 @@ impl InterfaceMtu {
     }
 }
 
-/// Returns the smallest MTU at which Linux accepts and keeps the addresses of the interface. `own` has the
-/// current ones; a server may also assign IPv6 addresses later.
+/// Returns the smallest MTU at which Linux accepts and keeps the interface's addresses and a client's routes.
+/// `own` has the current addresses; a server may also assign IPv6 addresses later.
 pub(crate) fn least(cfg: &Config, own: &[IpNet]) -> u16 {
-    let v6 = cfg.addresses.auto || own.iter().any(|net| net.addr().is_ipv6());
+    let is_v6 = |net: &IpNet| net.addr().is_ipv6();
+    // Skip a server's peers, which may be many.
+    let routed =
+        cfg.peers.iter().take_while(|_| cfg.is_client()).flat_map(|peer| &peer.get_ref().allowed_ips);
+    let v6 = cfg.addresses.auto || own.iter().chain(routed).any(is_v6);
     if v6 { LEAST_V6 } else { 0 }
 }
 

@@ -114,6 +114,23 @@ fn a_server_assigns_ipv6_addresses_where_the_paths_carry_less() {
     assert!(why.contains("this end's mtu = 1200 is too small for IPv6"), "{why}");
 }
 
+/// Linux deletes the IPv6 routes into an interface when its MTU falls below 1280 bytes. IPv6 packets would
+/// then bypass the tunnel.
+#[test]
+fn an_interface_that_ipv6_packets_enter_stays_wide_enough_for_them() {
+    let mut world = World::usual();
+    for (client, net) in [(0, "\"::/0\""), (1, "\"0.0.0.0/0\"")] {
+        let file = ClientFile {
+            remote: "\"198.51.100.1\"\nmtu = 1300".into(),
+            extra: "default_route = true".into(),
+            ..ClientFile::new()
+        };
+        world.restart(client, &file.text(client).replace("\"10.9.0.0/16\"", net));
+    }
+    world.run(SECOND * 5);
+    assert_eq!([world.hosts[0].mtu, world.hosts[1].mtu], [1280, 1300 - 64 - 28]);
+}
+
 #[test]
 fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let mut world = up("scheduler = \"rr\"");
