@@ -21,6 +21,14 @@ const PER_STRANGER: usize = 16;
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
 impl Channels {
+    /// Tells the time since 1970. If [`Settings::unix`](super::Settings::unix) is behind it, because the host
+    /// has set its clock since then, later handshakes use the new time. A clock that was set back has no
+    /// effect.
+    pub fn set_clock(&mut self, now: Time, unix: Duration) {
+        let at_zero = unix.saturating_sub(Duration::from_nanos(now.as_nanos()));
+        self.settings.unix = self.settings.unix.max(at_zero);
+    }
+
     /// Sends or retransmits the first message of a handshake.
     pub(super) fn initiate(&mut self, now: Time, at: u32) {
         let (seed, [chance, ..], index) = (self.seed(), self.seed(), self.index(at));

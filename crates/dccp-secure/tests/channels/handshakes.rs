@@ -124,3 +124,24 @@ fn a_clock_that_was_set_back_is_no_matter_to_who_remembers_the_last_handshake() 
     assert_eq!(back, [0, 1, 1]);
     assert_eq!(world.server.drops().get(&Reason::OldHandshake), Some(&1));
 }
+
+/// A router without a battery may start its tunnel before it has set its clock.
+#[test]
+fn a_clock_that_is_set_after_the_start_makes_handshakes_newer_again() {
+    let mut world = World::ready();
+    world.server.close(ChannelId(0));
+    let used = world.client.initiated().unwrap();
+    let hour = Duration::from_secs(3_600);
+    world.client = at(CLIENT, false, 99, used - hour);
+    world.client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+    world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+    let _ = world.send(b"again");
+    world.exchange();
+    assert_eq!(world.server.drops().get(&Reason::OldHandshake), Some(&1));
+    world.client.set_clock(world.now, used + hour);
+    // The clock is set back, which must not make the next handshake older.
+    world.client.set_clock(world.now, used - hour);
+    world.wait(Duration::from_secs(3));
+    world.exchange();
+    assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
+}

@@ -23,15 +23,20 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// Sets the facts about this server (its clock, and whether it forwards packets) that it gives to clients
-/// that run `tunnel doctor`. Call this repeatedly, because the facts may change.
+/// Gives the channels the facts about this host: its clock and, on a server, whether it forwards packets, for
+/// clients that run `tunnel doctor`. Call this repeatedly, because the facts may change: a router without a
+/// battery sets its clock only once it has a connection.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
-    let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let Some(channels) = core.net.channels_mut() else { return };
+    channels.set_clock(at, unix);
+    if cfg.is_client() {
+        return;
+    }
     let on =
         |name: &str| std::fs::read_to_string(format!("/proc/sys/net/{name}")).is_ok_and(|v| v.trim() != "0");
     let forwards = [on("ipv4/ip_forward"), on("ipv6/conf/all/forwarding")];
-    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 
