@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let events = log(args.log_format, args.verbose);
     privileges::guard_memory();
     let cfg = control::load_with_keys(&args.config)?;
-    let file = std::fs::canonicalize(&args.config)?;
+    // Do not resolve symbolic links: a reload must read the file to which a link then leads.
+    let file = std::path::absolute(&args.config)?;
     privileges::user(&cfg)?;
     service::connect();
     control::refuse_second(&control::path(&cfg))?;

@@ -90,6 +90,26 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     bed.down();
 }
 
+/// Some hosts keep each version of a file under another name, and switch a symbolic link.
+#[test]
+fn a_reload_follows_a_symbolic_link_that_was_switched() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    bed.signal("c", rustix::process::Signal::KILL);
+    let [file, first, second] = ["c.toml", "first.toml", "second.toml"].map(|name| bed.path(name));
+    std::fs::rename(&file, &first).unwrap();
+    let text = std::fs::read_to_string(&first).unwrap();
+    std::fs::write(&second, text.replace("priority = 5", "priority = 4")).unwrap();
+    std::os::unix::fs::symlink(&first, &file).unwrap();
+    bed.again("c");
+    wait_for("path one is up", || bed.client_path("one")["state"] == "up");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&second, &file).unwrap();
+    assert!(bed.tunnel("c", &["reload"]).status.success());
+    assert_eq!(bed.client_path("one")["priority"], 4);
+    bed.down();
+}
+
 /// Sends a request to the HTTP server in the client's namespace. Returns the answer.
 fn fetch(bed: &Bed, path: &str) -> String {
     let space = format!("/run/netns/{}", bed.space[0]);
