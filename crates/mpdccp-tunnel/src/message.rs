@@ -75,7 +75,8 @@ impl Message {
             Message::Refuse(why) => [&REFUSE[..], &[*why as u8]].concat(),
             Message::Names(names) => {
                 let mut out = NAMES.to_vec();
-                for name in names.iter().filter(|name| name.len() <= LONGEST_NAME) {
+                // The server refuses the whole message if it contains another name.
+                for name in names.iter().filter(|name| is_name(name)) {
                     if out.len() + 1 + name.len() <= MAX_MESSAGE {
                         out.push(name.len() as u8);
                         out.extend(name.as_bytes());
@@ -191,6 +192,13 @@ mod tests {
         assert_eq!(names.len(), MAX_MESSAGE);
         let overhead = 28 + dccp_secure::OVERHEAD as u16;
         assert_eq!(names.len(), usize::from(crate::packet::mtu::inner(576, overhead)));
+    }
+
+    #[test]
+    fn a_name_that_the_server_refuses_does_not_cost_the_others() {
+        let names = ["dsl (home)", "lte", &"a".repeat(LONGEST_NAME + 1)].map(str::to_owned);
+        let message = Message::parse(&Message::Names(names.into()).to_bytes());
+        assert_eq!(message, Some(Message::Names(vec!["lte".into()])));
     }
 
     #[test]
