@@ -67,6 +67,16 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     carries(&mut world, "10.9.0.1");
 }
 
+/// `tunnel up` refuses IPv6 addresses on a host where IPv6 is disabled.
+#[test]
+fn the_files_of_init_have_no_ipv6_address_where_ipv6_is_disabled() {
+    let Some(mut world) = world(3) else { return };
+    world.sh("c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6");
+    let output = tunnel(&world, "c", &["init", "--server", "203.0.113.1", "--network", "10.9.0.0/24"]);
+    assert!(output.status.success(), "{}", text(&output));
+    carries(&mut world, "10.9.0.1");
+}
+
 /// The client routes both IP versions into the tunnel, so the server must translate the addresses of both.
 #[test]
 fn the_steps_for_all_traffic_cover_both_ip_versions() {

@@ -5,6 +5,7 @@ use super::lines::{self, Line};
 use super::{NewFile, list, quoted, shell_word, write};
 use crate::error::Error;
 use crate::tunnel::doctor::system;
+use crate::tunnel::host::routes::lacks_ipv6;
 use dccp_secure::PrivateKey;
 use ipnet::{IpNet, Ipv4Net};
 use mpdccp_tunnel::config::Remote;
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         None => free_network()?,
     };
     let [client, of_server] = [key()?, key()?];
-    let inner = Inner::new(network, dccp_net::random_seed()?);
+    let inner = Inner::new(network, dccp_net::random_seed()?, !lacks_ipv6("default"));
     let files = [
         NewFile {
             path: args.directory.join("client.toml"),
@@ -89,31 +90,27 @@ fn key() -> Result<PrivateKey, Error> {
 /// Generates the addresses inside the tunnel.
 struct Inner {
     network: Ipv4Net,
-    prefix: [u16; 4],
+    /// `None` if this host cannot have IPv6 addresses.
+    prefix: Option<[u16; 4]>,
 }
 
 impl Inner {
-    fn new(network: Ipv4Net, seed: [u8; 32]) -> Inner {
+    fn new(network: Ipv4Net, seed: [u8; 32], v6: bool) -> Inner {
         let part = |i: usize| u16::from_be_bytes([seed[i], seed[i + 1]]);
         // The IPv6 prefix is a unique local one (RFC 4193).
-        Inner { network, prefix: [0xfd00 | part(0) & 0xff, part(2), part(4), 0] }
+        Inner { network, prefix: v6.then(|| [0xfd00 | part(0) & 0xff, part(2), part(4), 0]) }
     }
 
-    /// Returns the IPv4 and IPv6 addresses of host 1 or 2.
-    fn host(&self, n: u8) -> [IpAddr; 2] {
+    /// Returns the addresses of host 1 or 2, or those of the networks if `n` is 0, with their prefix lengths.
+    fn host(&self, n: u8) -> Vec<(IpAddr, u8)> {
         let v4 = Ipv4Addr::from(u32::from(self.network.network()) + u32::from(n));
-        let [a, b, c, d] = self.prefix;
-        [v4.into(), Ipv6Addr::new(a, b, c, d, 0, 0, 0, n.into()).into()]
+        let v6 = self.prefix.map(|[a, b, c, d]| Ipv6Addr::new(a, b, c, d, 0, 0, 0, n.into()));
+        let v4 = (IpAddr::from(v4), self.network.prefix_len());
+        std::iter::once(v4).chain(v6.map(|v6| (v6.into(), 64))).collect()
     }
 
-    fn addresses(&self, n: u8) -> [String; 2] {
-        let [v4, v6] = self.host(n);
-        [format!("{v4}/{}", self.network.prefix_len()), format!("{v6}/64")]
-    }
-
-    fn networks(&self) -> [String; 2] {
-        let [a, b, c, d] = self.prefix;
-        [self.network.to_string(), format!("{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))]
+    fn addresses(&self, n: u8) -> Vec<String> {
+        self.host(n).iter().map(|(ip, length)| format!("{ip}/{length}")).collect()
     }
 }
 
@@ -141,7 +138,7 @@ fn client_file(
     port: u16,
     (own, server): (&PrivateKey, &PrivateKey),
 ) -> String {
-    let mut allowed: Vec<String> = inner.networks().into();
+    let mut allowed = inner.addresses(0);
     if args.all_traffic {
         allowed = vec!["0.0.0.0/0".into(), "::/0".into()];
     }
@@ -192,8 +189,7 @@ fn server_file(
         Some(IpAddr::V6(_)) => vec![format!("[::]:{port}")],
         None => vec![format!("0.0.0.0:{port}"), format!("[::]:{port}")],
     };
-    let [v4, v6] = inner.host(2);
-    let mut allowed = vec![format!("{v4}/32"), format!("{v6}/128")];
+    let mut allowed: Vec<String> = inner.host(2).iter().map(|(ip, _)| IpNet::from(*ip).to_string()).collect();
     allowed.extend(args.lans.iter().map(|lan| lan.trunc().to_string()));
     format!(
         "# For the server {}. This file contains the server's private key: delete it on this host after copying it.\nrole = \"server\"\nprivate_key = \"{}\"\nlisten = {}\naddresses = {}\n\n\
@@ -233,7 +229,7 @@ fn steps(args: &Args, server: &Remote, port: u16, inner: &Inner, files: &[NewFil
     ));
     steps.push(format!(
         "on this host: mpdccp tunnel up --config {client}       (then: ping {})",
-        inner.host(1)[0]
+        inner.host(1)[0].0
     ));
     let numbered = steps.iter().enumerate().map(|(i, step)| format!("  {}. {step}", i + 1));
     numbered.collect::<Vec<_>>().join("\n")
