@@ -12,6 +12,7 @@ use mpdccp_tunnel::config::{Config, Encapsulation, Security};
 use mpdccp_tunnel::status::SocketStatus;
 use mpdccp_tunnel::{Action, HostEvent, Interface, Looked, OpenPath, Sizes, Tunnel};
 use mpdccp_units::Time;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -76,6 +77,11 @@ fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Un
             _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
                 let why = format!("this host has no interface `{interface}`; `ip link` shows its interfaces");
                 return Unopened { absent: true, why };
+            }
+            _ if Errno::from_io_error(e) == Some(Errno::AFNOSUPPORT) => {
+                format!(
+                    "this kernel has no IPv6, so it cannot use {ip}; use an IPv4 address, or enable IPv6 in the kernel"
+                )
             }
             _ => format!("cannot open a socket on {}: {e}", bind.addr),
         };
@@ -261,5 +267,17 @@ fn socket_status(core: &Core, socket: u32, stats: &SocketStats) -> SocketStatus 
         rx_bytes: stats.rx_bytes,
         rx_calls: stats.rx_calls,
         drops,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_ipv6_is_named_as_the_cause() {
+        let bind = Bind { addr: "[::]:6511".parse().unwrap(), interface: None };
+        let failed = unopened(&Errno::AFNOSUPPORT.into(), Encapsulation::Udp, &bind);
+        assert!(!failed.absent && failed.why.starts_with("this kernel has no IPv6"), "{}", failed.why);
     }
 }
