@@ -137,7 +137,12 @@ fn accept(
     capacities.observe(cx, &peers[number]);
     if let Some(old) = peers.accept(number, session) {
         let peer = &mut peers[number];
-        cx.out.info(format!("peer {}: a new session replaces the old one", peer.name()));
+        let why = "a new session replaces the old one";
+        cx.out.info(format!("peer {}: {why}", peer.name()));
+        // The events of the old session are ignored from now on.
+        if peer.opened.is_some() {
+            cx.hook(HookEvent::SessionDown, peer.name(), None, why);
+        }
         if let Some(brief) = peer.on_ended(cx.now) {
             cx.out.warn(format!(
                 "peer {}: {brief} sessions in a row were replaced soon after opening; check that only one client has this key",

@@ -71,3 +71,20 @@ fn hooks_follow_sessions_that_this_end_gives_up() {
     world.run(SECOND);
     assert_eq!(ends(&mut world, "hub"), 1);
 }
+
+/// A client that has crashed opens a new session. The server then ends the old one.
+#[test]
+fn hooks_of_a_server_follow_sessions_that_are_replaced() {
+    let server = server_text([true; CLIENTS], "hook = \"/etc/mpdccp/hook\"");
+    let mut world = World::new([ClientFile::new(), ClientFile::new()], &server);
+    let of_session = |world: &mut World| -> Vec<HookEvent> {
+        let told = told(world, SERVERS[0]).into_iter();
+        told.filter(|(_, peer, path)| peer == "c0" && path.is_none()).map(|(event, ..)| event).collect()
+    };
+    world.run(SECOND * 5);
+    assert_eq!(of_session(&mut world), [HookEvent::SessionUp]);
+    let now = world.now;
+    world.hosts[0].restart(now);
+    world.run(SECOND * 20);
+    assert_eq!(of_session(&mut world), [HookEvent::SessionDown, HookEvent::SessionUp]);
+}
