@@ -11,6 +11,7 @@ use crate::path::WaitingPath;
 use crate::peer::Peer;
 use crate::peers::Peers;
 use dccp_secure::PrivateKey;
+use std::collections::BTreeMap;
 
 /// The changes made by a reload.
 #[derive(Debug, Default)]
@@ -71,7 +72,10 @@ pub(crate) fn follow(
     }
     let listed: Vec<(&config::Peer, PeerKeys)> =
         new.peers.iter().map(|p| p.get_ref()).zip(keys.peers).collect();
-    let stays = |peer: &Peer| listed.iter().any(|(new, keys)| new.name == peer.name() && *keys == peer.keys);
+    // Use a map, because a server may have very many peers, whose packets wait meanwhile.
+    let by_name: BTreeMap<&str, &PeerKeys> =
+        listed.iter().map(|(new, keys)| (new.name.as_str(), keys)).collect();
+    let stays = |peer: &Peer| by_name.get(peer.name()).is_some_and(|keys| **keys == peer.keys);
     for number in peers.present().filter(|number| done.rekeyed || !stays(&peers[*number])).collect::<Vec<_>>()
     {
         gone.push(number);

@@ -8,13 +8,13 @@ use crate::config::{Config, Remote, Routes};
 use crate::peers::Peers;
 use ipnet::IpNet;
 use mpdccp_units::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes
 /// received from the server, except networks already covered by the interface's own networks. The result is
 /// empty unless `routes = true`, and while the interface has no address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
-    let mut wanted: Vec<IpNet> = Vec::new();
+    let (mut wanted, mut seen) = (Vec::new(), BTreeSet::new());
     if own.is_empty() || cfg.routes != Routes::All {
         return wanted;
     }
@@ -22,7 +22,7 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     let pool = cfg.assign.iter().flat_map(|assign| &assign.pool);
     for net in peers.chain(pool).chain(told).map(IpNet::trunc) {
         let connected = own.iter().any(|a| a.trunc().contains(&net));
-        if !connected && !wanted.contains(&net) {
+        if !connected && seen.insert(net) {
             wanted.push(net);
         }
     }
@@ -97,13 +97,14 @@ fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
 /// routes again, because the kernel may have deleted them.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
     let whole = |net: &&IpNet| net.prefix_len() == 0;
-    for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {
+    let [was, is] = [before, after].map(|nets| nets.iter().collect::<BTreeSet<_>>());
+    for net in before.iter().filter(|net| !is.contains(net) && !whole(net)) {
         cx.out.push(Action::DeleteRoute(*net));
     }
-    for net in after.iter().filter(|net| renew || !before.contains(net)) {
+    for net in after.iter().filter(|net| renew || !was.contains(net)) {
         if net.prefix_len() > 0 {
             swallows(cx, *net);
-            cx.out.push(Action::AddRoute { net: *net, replace: before.contains(net) });
+            cx.out.push(Action::AddRoute { net: *net, replace: was.contains(&net) });
         } else if !cx.cfg.default_route {
             let interface = &cx.cfg.interface;
             cx.out.warn(format!(

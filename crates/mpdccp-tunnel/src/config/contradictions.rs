@@ -7,6 +7,7 @@ use super::{
 };
 use ipnet::IpNet;
 use mpdccp_proto::PathName;
+use std::collections::BTreeMap;
 use toml::Spanned;
 
 impl Config {
@@ -45,21 +46,33 @@ impl Config {
         say("join_advertised", check(joins, "join_advertised is only for role = \"client\""));
         say("policy_rule", self.check_policy());
         say("listen", self.check_listen());
+        // A server may have very many peers, so do not compare each with every other.
+        let (mut names, mut keys, mut nets) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let by_address = self.role == Role::Server && self.security == Security::None;
         for (i, peer) in self.peers.iter().map(Spanned::get_ref).enumerate() {
             let (at, name) = (format!("peer.{i}"), &peer.name);
-            for earlier in self.peers[..i].iter().map(Spanned::get_ref) {
-                if earlier.name == *name {
-                    say(&format!("{at}.name"), Err(format!("two peers are named `{name}`")));
-                }
-                if earlier.public_key.is_some() && earlier.public_key == peer.public_key {
-                    let message = format!(
-                        "peer `{name}`: peer `{}` has the same public_key; each peer needs its own",
-                        earlier.name
-                    );
-                    say(&format!("{at}.public_key"), Err(message));
-                }
-                self.check_apart((earlier, peer), &at, &mut say);
+            if owner(&mut names, name, i).is_some() {
+                say(&format!("{at}.name"), Err(format!("two peers are named `{name}`")));
             }
+            if let Some(earlier) = peer.public_key.and_then(|key| owner(&mut keys, key.0, i)) {
+                let earlier = &self.peers[earlier].get_ref().name;
+                let message = format!(
+                    "peer `{name}`: peer `{earlier}` has the same public_key; each peer needs its own"
+                );
+                say(&format!("{at}.public_key"), Err(message));
+            }
+            let taken = |net: &IpNet| Some((*net, owner(&mut nets, net.trunc(), i)?));
+            let shared =
+                peer.allowed_ips.iter().filter_map(taken).fold(None, |first, net| first.or(Some(net)));
+            if let Some((net, earlier)) = shared {
+                let earlier = &self.peers[earlier].get_ref().name;
+                let message = format!(
+                    "peers `{earlier}` and `{name}` both have {net} in allowed_ips; remove it from one of them"
+                );
+                say(&format!("{at}.allowed_ips"), Err(message));
+            }
+            let earlier = if by_address { &self.peers[..i] } else { &[] };
+            earlier.iter().for_each(|earlier| check_origins(earlier.get_ref(), peer, &at, &mut say));
             self.check_peer(i, peer, &mut say);
         }
         found
@@ -233,41 +246,6 @@ impl Config {
             }
             _ => assign.check().map_err(|e| format!("assign: {e}")),
         }
-    }
-
-    /// Checks that the server can tell a peer from each peer listed before it in the file.
-    fn check_apart(
-        &self,
-        (earlier, later): (&Peer, &Peer),
-        at: &str,
-        say: &mut dyn FnMut(&str, Result<(), String>),
-    ) {
-        let (first, second) = (&earlier.name, &later.name);
-        let taken = |net: &&IpNet| earlier.allowed_ips.iter().any(|other| other.trunc() == net.trunc());
-        if let Some(net) = later.allowed_ips.iter().find(taken) {
-            let message = format!(
-                "peers `{first}` and `{second}` both have {net} in allowed_ips; remove it from one of them"
-            );
-            say(&format!("{at}.allowed_ips"), Err(message));
-        }
-        if self.role == Role::Client || self.security == Security::Noise {
-            return;
-        }
-        // A packet belongs to the first peer whose addresses include the packet's source. A later peer with
-        // the same address would therefore never be admitted from that address.
-        let (known, own) = (earlier.origins(), later.origins());
-        let message = match own.iter().find(|ip| known.contains(ip)) {
-            _ if earlier.is_anywhere() => {
-                format!(
-                    "peer `{first}` has from = \"any\" and would match all packets of peer `{second}`; move peer `{second}` before it"
-                )
-            }
-            Some(ip) => format!(
-                "peers `{first}` and `{second}` both have {ip} in `from`; give each peer different addresses"
-            ),
-            None => return,
-        };
-        say(&format!("{at}.from"), Err(message));
     }
 
     fn check_peer(&self, i: usize, peer: &Peer, say: &mut dyn FnMut(&str, Result<(), String>)) {
@@ -467,6 +445,28 @@ impl Config {
         say("interface", !leaves, what.into());
         found
     }
+}
+
+/// Returns the number of another peer that has this value. If there is none, stores that `peer` has it.
+fn owner<K: Ord>(owners: &mut BTreeMap<K, usize>, value: K, peer: usize) -> Option<usize> {
+    Some(*owners.entry(value).or_insert(peer)).filter(|owner| *owner != peer)
+}
+
+/// Checks that a server without keys can tell a peer from an earlier one. A packet belongs to the first peer
+/// whose addresses include its source, so no later peer would be admitted from the same address.
+fn check_origins(earlier: &Peer, later: &Peer, at: &str, say: &mut dyn FnMut(&str, Result<(), String>)) {
+    let (first, second) = (&earlier.name, &later.name);
+    let (known, own) = (earlier.origins(), later.origins());
+    let message = match own.iter().find(|ip| known.contains(ip)) {
+        _ if earlier.is_anywhere() => format!(
+            "peer `{first}` has from = \"any\" and would match all packets of peer `{second}`; move peer `{second}` before it"
+        ),
+        Some(ip) => format!(
+            "peers `{first}` and `{second}` both have {ip} in `from`; give each peer different addresses"
+        ),
+        None => return,
+    };
+    say(&format!("{at}.from"), Err(message));
 }
 
 /// Returns an error with this message if `well` is false.
