@@ -63,7 +63,7 @@ fn panel(
         let (color, dash) = look(&column.run.label, &scenario.labels());
         let variant = Some(column.label.to_owned());
         series.push(Series { variant: variant.clone(), dash, ..line(column.label, color, shares(ms)) });
-        for reference in scenario.references_of(column.label, &column.run.cell) {
+        for reference in scenario.references_of(&column.run.label, &column.run.cell) {
             let points = published(reference, percentiles);
             if !points.is_empty() {
                 let name = format!("{}, {}", column.label, reference.source);

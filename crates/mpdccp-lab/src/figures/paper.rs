@@ -151,7 +151,7 @@ fn panel(column: Column<'_>, y_label: &str) -> Panel {
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
     let (from, to) = (scenario.measured_from_s(), *scenario.duration_s.as_ref());
     let mut out = Vec::new();
-    for reference in scenario.references_of(column.label, &column.run.cell) {
+    for reference in scenario.references_of(&column.run.label, &column.run.cell) {
         let known = |(metric, words): &(&str, &str)| {
             let value = reference.values.iter().find(|(name, _)| name.as_ref() == metric)?.1;
             Some((*value, (*words).to_owned()))

@@ -30,6 +30,24 @@ fn figures_are_written_as_svg_and_stand_in_the_report() {
     }
 }
 
+/// In the simulator, the title of a column with TCP also names the model.
+#[test]
+fn published_figures_are_drawn_whatever_the_title_of_the_column() {
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let mut run = crate::common::run("ccid5");
+    run.flows[0].model = Some("model of TCP CUBIC".to_owned());
+    let label = run.shown();
+    assert_ne!(label, run.label);
+    let columns = [Column { label: &label, run: &run }];
+    for (figure, name) in [
+        (delivery(&scenario, &columns), "somebody p50".to_owned()),
+        (distribution(&scenario, &columns).unwrap(), format!("{label}, somebody")),
+    ] {
+        let mut series = figure.rows.iter().flatten().flat_map(|panel| &panel.series);
+        assert!(series.any(|series| series.name == name), "{name}");
+    }
+}
+
 #[test]
 fn rows_without_data_are_left_out() {
     let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
