@@ -271,7 +271,7 @@ impl Scenario {
         // In namespaces, a TCP connection can carry only records of one size.
         let simple = |f: &FlowSpec| match f.source() {
             Some(SourceSpec::Bulk {}) => self.mode == Mode::Direct && !variant.udp,
-            Some(SourceSpec::Video { .. }) => variant.tcp.is_none(),
+            Some(SourceSpec::Video { .. } | SourceSpec::Trace { .. }) => variant.tcp.is_none(),
             None | Some(_) => true,
         };
         let flows = self.flows_of(variant, self.headline());
@@ -297,7 +297,7 @@ impl Scenario {
         if self.events.iter().any(|e| e.restart.is_some() || e.kill.is_some()) {
             return Some("events that restart an end of the tunnel");
         }
-        let what = "a video over TCP, or a backlogged source without congestion control";
+        let what = "a video or a trace over TCP, or a backlogged source without congestion control";
         (!flows.iter().all(simple)).then_some(what)
     }
 

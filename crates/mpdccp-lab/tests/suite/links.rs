@@ -236,6 +236,25 @@ fn missing_features_of_a_backend_are_reported_per_variant() {
     assert!(missing.contains("/nowhere/wireguard-go"), "{missing}");
 }
 
+/// In namespaces, all records of a TCP connection have the same size.
+#[test]
+fn a_trace_over_tcp_needs_the_simulator() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("t.txt"), "0 100\n10 2500\n").unwrap();
+    let text = r#"name = "t"
+title = "t"
+duration_s = 1
+mode = "direct"
+path = [{ name = "a", rate = "10 Mbit/s", queue = "100 kB" }]
+variant = [{ label = "tcp", tcp = "cubic" }, { label = "ccid5", ccid = 5 }]
+flow = [{ name = "f", kind = "udp", payload = 1000, source = { kind = "trace", file = "t.txt" } }]
+"#;
+    let scenario = Scenario::parse(dir.path().join("t.toml").to_str().unwrap(), text).unwrap();
+    let lacks = |label| Netns::new("mpdccp".into()).lacks(&plan(&scenario, label));
+    assert!(lacks("tcp").is_some_and(|why| why.contains("a trace over TCP")));
+    assert_eq!(lacks("ccid5"), None);
+}
+
 #[test]
 fn without_a_tunnel_flows_go_over_the_path_as_they_are() {
     let (record, stats) = run(&parse(BASELINES), "plain-b", "base");
