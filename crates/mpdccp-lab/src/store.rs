@@ -142,9 +142,43 @@ impl Store {
         })
     }
 
-    /// Writes a file under another name and then renames it, so that an existing file is always complete.
+    /// Writes a file under another name and then renames it, so that an existing file is always complete. The
+    /// name contains the process ID, because another process may make the same run at the same time.
     fn whole(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        let part = file.with_extension("part");
+        let part = file.with_extension(format!("{}.part", std::process::id()));
         fs::write(&part, bytes).and_then(|()| fs::rename(&part, file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_process_is_writing_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let key = Key {
+            label: "v".to_owned(),
+            cell: "base".to_owned(),
+            seed: 1,
+            backend: "sim".to_owned(),
+            code: String::new(),
+            made_by: BTreeMap::new(),
+            scenario: String::new(),
+        };
+        let run = json!({
+            "label": "v", "cell": "base", "repeat": 0, "seed": 1, "resolved_hash": "", "params": {}, "flows": [],
+            "paths": [], "metrics": {}, "device_drops": 0
+        });
+        let run = serde_json::from_value(run).unwrap();
+        let kept = Kept { key, run, series: AllSeries::new(), found: false };
+        let other = store.file(&kept.key, "part");
+        fs::write(&other, "unfinished").unwrap();
+        store.keep(&kept, Some(&RunRecord::default())).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "unfinished");
+        assert!(store.find(&kept.key).is_some() && store.packets(&kept.key).is_some());
     }
 }
