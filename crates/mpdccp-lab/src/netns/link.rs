@@ -146,7 +146,10 @@ impl Recorder for LinkRecord {
     fn on_delivered(&mut self, delivered: Delivered<usize>) {
         let Delivered { mark, due, now, ce } = delivered;
         let packet = &mut self.packets[mark];
-        (packet.fate, packet.ce) = (Fate::Delivered(now), ce);
+        // Only the first copy of a duplicated packet counts.
+        if !matches!(packet.fate, Fate::Delivered(_)) {
+            (packet.fate, packet.ce) = (Fate::Delivered(now), ce);
+        }
         self.lateness_ns.push(u32::try_from(now.since(due).as_nanos()).unwrap_or(u32::MAX));
     }
 }
@@ -253,5 +256,25 @@ impl Path {
 
     fn change(&mut self, now: Time, ways: &[LinkKeys; 2]) -> Result<(), LabError> {
         self.cable.links().into_iter().zip(ways).try_for_each(|(link, keys)| change(link, now, keys))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The simulator also records the arrival of the first copy.
+    #[test]
+    fn a_packet_that_arrives_twice_has_arrived_with_its_first_copy() {
+        let ms = Time::from_millis;
+        let mut record = LinkRecord::default();
+        let mark = record.on_packet(ms(0), &[0; 40]);
+        for (at, ce) in [(10, true), (30, false)] {
+            record.on_delivered(Delivered { mark, due: ms(at), now: ms(at), ce });
+        }
+        record.on_refused(mark);
+        let packet = record.packets[0];
+        assert_eq!((packet.fate, packet.ce), (Fate::Delivered(ms(10)), true));
+        assert_eq!((record.lateness_ns.len(), record.device_drops), (2, 1));
     }
 }
