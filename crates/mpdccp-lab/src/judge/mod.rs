@@ -103,15 +103,25 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
         }
         rows.extend(of_point);
     }
-    let Options { draws, seed, out, .. } = options;
     let judged = Judged {
-        made_by: format!("`mpdccp lab judge --draws {draws} --seed {seed}`, {by}."),
-        seed: *seed,
+        made_by: format!("`{}`, {by}.", command(options)),
+        seed: options.seed,
         variants: variants.iter().map(|label| (*label).to_owned()).collect(),
         rows,
         kernel: pairs,
     };
-    report::write(out, &judged, before.as_ref())
+    report::write(&options.out, &judged, before.as_ref())
+}
+
+/// Returns a command that gives the same results.
+fn command(options: &Options) -> String {
+    let mut text = format!("mpdccp lab judge --draws {} --seed {}", options.draws, options.seed);
+    let point = options.point.map(|point| format!(" --point {point}"));
+    let class = options.class.as_ref().map(|class| format!(" --class \"{class}\""));
+    let only = options.only.iter().map(|label| format!(" --only {label}"));
+    let kernel = options.kernel.as_ref().map(|kernel| format!(" --kernel={}", kernel.name()));
+    text.extend(point.into_iter().chain(class).chain(only).chain(kernel));
+    text
 }
 
 /// Returns the indices of the points that the options select.
@@ -151,9 +161,8 @@ fn judge_rows(criterion: &Criterion, point: &Point, variants: &[&str], runs: &Ru
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_class_is_judged_alone() {
-        let options = |class: &str, point| Options {
+    fn options(class: &str, point: Option<u64>) -> Options {
+        Options {
             draws: 30,
             seed: 1,
             point,
@@ -164,7 +173,21 @@ mod tests {
             references: "".into(),
             against: None,
             kernel: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_command_names_all_that_selects_runs() {
+        let begin = "mpdccp lab judge --draws 30 --seed 1";
+        assert_eq!(command(&Options { class: None, ..options("", None) }), begin);
+        let some = Options { only: vec!["ccid5".to_owned()], ..options("with CUBIC", Some(3)) };
+        assert_eq!(command(&some), format!("{begin} --point 3 --class \"with CUBIC\" --only ccid5"));
+        let kernel = Options { kernel: Some(Box::new(Sim::default())), ..options("policed", None) };
+        assert_eq!(command(&kernel), format!("{begin} --class \"policed\" --kernel=sim"));
+    }
+
+    #[test]
+    fn a_class_is_judged_alone() {
         let distribution = random_links::read().unwrap();
         let policed = indices(&distribution, &options("policed", None)).unwrap();
         assert_eq!(policed, [2, 16]);

@@ -47,7 +47,38 @@ pub enum Progress<'a> {
 
 /// Returns the command line in the form that reports show.
 pub(super) fn command(set: &str, backend: &str, options: &Options) -> String {
+    // With `--backend netns`, the additional experiments would not use the simulator.
+    let usual = options.around_in_sim && backend == "netns";
+    let backend = if usual { String::new() } else { format!(" --backend {backend}") };
     let quick = if options.quick { " --quick" } else { "" };
     let duration = options.duration_s.map_or(String::new(), |s| format!(" --duration {s}"));
-    format!("mpdccp lab reproduce {set} --backend {backend}{quick}{duration} --seed {}", options.seed)
+    let only: String = options.only.iter().map(|name| format!(" --only \"{name}\"")).collect();
+    format!("mpdccp lab reproduce {set}{backend}{quick}{duration}{only} --seed {}", options.seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_makes_the_same_experiments() {
+        let usual = Options {
+            quick: true,
+            duration_s: None,
+            around_in_sim: true,
+            only: vec!["paper/delay".to_owned()],
+            seed: 7,
+            threads: 1,
+            out: PathBuf::new(),
+        };
+        assert_eq!(
+            command("paper", "netns", &usual),
+            "mpdccp lab reproduce paper --quick --only \"paper/delay\" --seed 7"
+        );
+        let chosen = Options { around_in_sim: false, only: Vec::new(), ..usual };
+        assert_eq!(
+            command("paper", "netns", &chosen),
+            "mpdccp lab reproduce paper --backend netns --quick --seed 7"
+        );
+    }
 }

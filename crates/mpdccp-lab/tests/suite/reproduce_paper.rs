@@ -36,7 +36,8 @@ fn the_report_has_figure_table_and_sentences() {
         assert!(html.contains(part), "{part}");
     }
     let markdown = fs::read_to_string(report.with_extension("md")).unwrap();
-    assert!(markdown.contains("mpdccp lab reproduce paper --backend sim --quick --seed 1"), "{markdown}");
+    let command = "mpdccp lab reproduce paper --backend sim --quick --only \"paper/mirrored\" --seed 1";
+    assert!(markdown.contains(command), "{markdown}");
     let offset = "| largest difference between mirrored and app latency at p50, p95, p99, ms | ≤ 1 |";
     let rows: Vec<&str> = markdown.lines().filter(|line| line.contains(offset)).collect();
     assert_eq!(rows.len(), 2, "{markdown}");
