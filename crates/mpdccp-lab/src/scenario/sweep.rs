@@ -63,7 +63,7 @@ impl Scenario {
                 |cell: &&str| all.clone().find(|all| all.get("name").and_then(Value::as_str) == Some(*cell));
             if let Some(cell) = cells.iter().find(|cell| in_use(cell).is_some_and(|cell| sets(cell, name))) {
                 return Err(wrong(format!(
-                    "sweep: `{name}`: cell `{cell}` also sets this key; remove one of them"
+                    "sweep: `{name}`: cell `{cell}` also sets this key, or one that replaces it; remove one of them"
                 )));
             }
             let mut next = Vec::new();
@@ -112,13 +112,21 @@ impl Scenario {
     }
 }
 
-/// Returns whether a cell sets the key of a path or flow at `place`, such as `path.*.owd`. In such a cell, a
-/// sweep over this key would have no effect.
+/// Link keys that replace each other.
+const REPLACE: [[&str; 2]; 2] = [["rate", "rate_trace"], ["loss", "burst_loss"]];
+
+/// Returns whether a cell sets the key of a path or flow at `place`, such as `path.*.owd`, or a key that
+/// replaces it. In such a cell, a sweep over this key would have no effect.
 fn sets(cell: &Value, place: &str) -> bool {
     let parts: Vec<&str> = place.split('.').collect();
     let [kind, of, keys @ ..] = &parts[..] else { return false };
     let any = *of == "*" || of.parse::<usize>().is_ok();
-    let sets = |table: &Value| keys.iter().any(|key| table.get(key).is_some());
+    let sets = |table: &Value| {
+        let has = |key: &str| table.get(key).is_some();
+        let replaces =
+            |key: &str| REPLACE.iter().any(|pair| pair.contains(&key) && pair.iter().any(|k| has(k)));
+        keys.iter().any(|key| has(key) || replaces(key))
+    };
     let changes = cell.get(kind).and_then(Value::as_table);
     let one = changes.is_some_and(|all| all.iter().any(|(name, table)| (any || name == of) && sets(table)));
     one || *kind == "path" && sets(cell)

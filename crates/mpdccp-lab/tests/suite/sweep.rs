@@ -220,6 +220,11 @@ fn a_sweep_that_makes_no_sense_says_why() {
         let cell = format!("[[cell]]\nname = \"c\"\n{cell}\n[[flow]]");
         assert!(wrong("[[flow]]", &cell).contains("also sets this key"), "{cell}");
     }
+    // The losses of the cell would replace those of the sweep.
+    let cell = "[[cell]]\nname = \"c\"\nburst_loss = { begin = \"1 %\", end = \"30 %\" }\n[[flow]]";
+    let text =
+        SCENARIO.replace("[[flow]]", cell).replace("path.*.owd", "path.*.loss").replace(" ms\"", " %\"");
+    assert!(sweep(dir.path(), &text).0.unwrap_err().contains("replaces it"));
     let other = "[[cell]]\nname = \"c\"\npath.a.loss = \"1 %\"\n[[flow]]";
     sweep(dir.path(), &SCENARIO.replace("[[flow]]", other)).0.unwrap();
 }
