@@ -8,6 +8,7 @@ use crate::Scenario;
 use crate::comparison::{Comparison, Row, number};
 use crate::document::render;
 use crate::estimate::{Estimate, Verdict, paired};
+use crate::scenario::Cell;
 
 /// Rate, in Mbit/s, above which a path counts as being in use.
 const IN_USE: u32 = 3;
@@ -17,9 +18,10 @@ pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<Str
     let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
     let mut paths = scenario.paths.iter().filter(|p| !p.outside);
     let second = paths.nth(1).map(|path| path.name.as_ref().clone());
-    let event = scenario.events_s().last().map(|t| scenario.event_words(*t));
+    let cell = scenario.cell(cell).unwrap_or(scenario.headline());
+    let event = scenario.events_s().last().map(|t| scenario.event_words(*t, cell));
     let with = context! {
-        since => since(scenario),
+        since => since(scenario, cell),
         second => second.filter(|_| event.is_some()),
         event,
         in_use => IN_USE,
@@ -61,10 +63,10 @@ fn variant(c: &Comparison) -> Value {
 }
 
 /// Returns the beginning of a sentence that states the time span most metrics cover.
-fn since(scenario: &Scenario) -> String {
+fn since(scenario: &Scenario, cell: &Cell) -> String {
     let (from, last) = (scenario.measured_from_s(), scenario.events_s().last().copied());
     match last.filter(|t| *t >= from) {
-        Some(t) => format!("From {} at t = {t} s on, ", scenario.event_words(t)),
+        Some(t) => format!("From {} at t = {t} s on, ", scenario.event_words(t, cell)),
         None if from > 0.0 => format!("From t = {from} s on, "),
         None => "Over the whole run, ".to_owned(),
     }

@@ -4,10 +4,11 @@ use mpdccp_units::Rate;
 
 use super::Mark;
 use super::range::label;
-use crate::scenario::{LinkKeys, PathSpec, Scenario, TunnelEvent};
+use crate::scenario::{Cell, LinkKeys, PathSpec, Scenario, TunnelEvent};
 
-/// Returns a mark for each time in [`Scenario::events_s`].
-pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
+/// Returns a mark for each time in [`Scenario::events_s`]. The labels describe the changes in `cell`.
+pub(super) fn marks(scenario: &Scenario, cell: &Cell) -> Vec<Mark> {
+    let paths: Vec<PathSpec> = (0..scenario.paths.len()).map(|i| scenario.path_in(i, cell)).collect();
     let at = |at: f64| {
         let here = |path: &PathSpec| -> Option<(String, String)> {
             let words: Vec<String> = (path.events.iter().enumerate())
@@ -16,11 +17,11 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
                 .collect();
             (!words.is_empty()).then(|| (path.name.as_ref().clone(), words.join(", ")))
         };
-        let changed: Vec<(String, String)> = scenario.paths.iter().filter_map(here).collect();
+        let changed: Vec<(String, String)> = paths.iter().filter_map(here).collect();
         let events = scenario.events.iter().filter(|event| *event.at_s.as_ref() == at);
         let events: Vec<String> = events.map(TunnelEvent::label).collect();
         let alike = changed.windows(2).all(|two| two[0].1 == two[1].1);
-        let words = if alike && changed.len() == scenario.paths.len() {
+        let words = if alike && changed.len() == paths.len() {
             changed.first().map_or(String::new(), |(_, words)| words.clone())
         } else {
             changed.iter().map(|(path, words)| format!("{path}: {words}")).collect::<Vec<_>>().join("; ")
@@ -116,8 +117,15 @@ mod tests {
             rate = "100 Mbit/s"
             queue = "100 kB"
             events = [{ at_s = 5, rate = "10 Mbit/s" }, { at_s = 9, owd = "30 ms", loss = "1 %" }, { at_s = 12, reverse = { queue = "20 kB" } }]
+            [[cell]]
+            name = "base"
+            [[cell]]
+            name = "slow"
+            path.one.rate = "5 Mbit/s"
         "#;
-        let marks = marks(&Scenario::parse("a", text).unwrap());
+        let scenario = Scenario::parse("a", text).unwrap();
+        let [base, slow] = ["base", "slow"].map(|name| scenario.cell(name).unwrap());
+        let marks = marks(&scenario, base);
         let words: Vec<(f64, &str)> = marks.iter().map(|m| (m.at, m.label.as_str())).collect();
         assert_eq!(
             words,
@@ -128,5 +136,9 @@ mod tests {
                 (12.0, "two: reverse: queue 20000 B")
             ]
         );
+        // In the slow cell, the first event raises the rate of one path.
+        let first = super::marks(&scenario, slow).swap_remove(0);
+        assert_eq!(first.label, "one: rise to 10 Mbit/s; two: drop to 10 Mbit/s");
+        assert_eq!([base, slow].map(|cell| scenario.event_words(5.0, cell)), ["the drop", "the change"]);
     }
 }

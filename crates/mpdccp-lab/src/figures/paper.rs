@@ -35,10 +35,11 @@ fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> 
     let width = columns.len().div_ceil(blocks).max(1);
     let block =
         |i: usize| kinds.iter().map(move |panels| panels.chunks(width).nth(i).unwrap_or_default().to_vec());
+    let cell = columns.first().and_then(|column| scenario.cell(&column.run.cell));
     Figure {
         rows: (0..blocks).flat_map(block).collect(),
         span: (0.0, *scenario.duration_s.as_ref()),
-        marks: marks(scenario),
+        marks: marks(scenario, cell.unwrap_or(scenario.headline())),
         ..Figure::default()
     }
 }

@@ -247,14 +247,14 @@ impl Scenario {
         at
     }
 
-    /// Returns a short phrase for the event at `at_s`, or "the change" if different events happen at that
-    /// time.
-    pub fn event_words(&self, at_s: f64) -> &'static str {
+    /// Returns a short phrase for the event at `at_s` in a cell, or "the change" if different events happen at
+    /// that time.
+    pub fn event_words(&self, at_s: f64, cell: &Cell) -> &'static str {
         let mut words = None;
         let mut say = |said: &'static str| {
             words = Some(if words.is_some_and(|w| w != said) { "the change" } else { said });
         };
-        for path in &self.paths {
+        for path in (0..self.paths.len()).map(|i| self.path_in(i, cell)) {
             let course = path.course();
             let before = std::iter::once(&path.ways).chain(course.iter().map(|(_, ways)| ways));
             for ((_, after), before) in course.iter().zip(before).filter(|((at, _), _)| *at == at_s) {
