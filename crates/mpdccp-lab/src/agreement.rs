@@ -175,7 +175,10 @@ pub fn as_text(pairs: &[Pair]) -> String {
         let three = |both: Option<&Both>| {
             let estimates = both.and_then(Both::estimates);
             estimates.zip(both).map_or("– | – | –".to_owned(), |((a, b), both)| {
-                format!("{} | {} | {:+.1}", a.text(), b.text(), both.percent())
+                // There is no percentage of zero.
+                let percent = Some(both.percent()).filter(|percent| percent.is_finite());
+                let percent = percent.map_or("–".to_owned(), |percent| format!("{percent:+.1}"));
+                format!("{} | {} | {percent}", a.text(), b.text())
             })
         };
         out += &format!(

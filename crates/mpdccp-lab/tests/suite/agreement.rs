@@ -101,3 +101,16 @@ fn a_few_runs_show_no_agreement() {
     let five = [10.0; 5];
     assert_eq!(pair(&five, &[20.0; 5], &[50.0; 5]).agreement(), Agreement::Open);
 }
+
+/// For example, all paths of a variant can be down in the last phase.
+#[test]
+fn a_rate_of_zero_has_no_percentage() {
+    let none = |ours: f64| Pair { rx_mbps: Both(vec![(ours, 0.0); 6]), ..pair(&[], &[20.0; 6], &[50.0; 6]) };
+    assert!(
+        as_text(&[none(0.0)]).contains("| 0 (0 to 0) | 0 (0 to 0) | – | 20.0"),
+        "{}",
+        as_text(&[none(0.0)])
+    );
+    assert!(!as_text(&[none(1.0)]).contains("inf"));
+    assert_eq!(none(0.0).agreement(), Agreement::Within);
+}
