@@ -107,13 +107,14 @@ fn quantity(value: &str) -> Option<(f64, &'static str)> {
         "ms" => (1.0, "ms"),
         "s" => (1e3, "ms"),
         "bit/s" => (1e-6, "Mbit/s"),
-        "kbit/s" => (1e-3, "Mbit/s"),
-        "Mbit/s" => (1.0, "Mbit/s"),
-        "Gbit/s" => (1e3, "Mbit/s"),
+        "kbit/s" | "k" => (1e-3, "Mbit/s"),
+        "Mbit/s" | "M" => (1.0, "Mbit/s"),
+        "Gbit/s" | "G" => (1e3, "Mbit/s"),
         "B" => (1e-3, "kB"),
         "kB" => (1.0, "kB"),
         "MB" => (1e3, "kB"),
         "packets" => (1.0, "packets"),
+        "BDP" => (1.0, "BDP"),
         _ => return None,
     };
     Some((number * factor, unit))
@@ -153,6 +154,18 @@ mod tests {
         assert_eq!(figure.rows[0][0].y_label, "received, Mbit/s");
         assert_eq!(figure.rows[1][0].y_label, "Jain's fairness index of the flows' rates");
         assert!(figure.rows[1][0].series.is_empty());
+    }
+
+    #[test]
+    fn all_units_of_scenarios_make_an_axis() {
+        let show = ["rx_mbps".to_owned()];
+        let figure = |parameter, values: [&str; 2]| {
+            over_parameter(parameter, &show, &[], &values.map(|value| median("ccid2", value, 1.0))).unwrap()
+        };
+        let queue = figure("path.*.queue", ["0.5 BDP", "2 BDP"]);
+        assert_eq!((queue.span, queue.x_label()), ((0.5, 2.0), "queue, BDP"));
+        let rate = figure("path.*.rate", ["500k", "20 Mbit/s"]);
+        assert_eq!((rate.span, rate.x_label()), ((0.5, 20.0), "rate, Mbit/s"));
     }
 
     #[test]
