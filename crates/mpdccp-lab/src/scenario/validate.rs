@@ -54,6 +54,14 @@ pub(super) fn validate(s: &Scenario, text: &str) -> Result<(), Problem> {
     unique("path", s.paths.iter().map(|p| &p.name))?;
     unique("variant", s.variants.iter().map(|c| &c.label))?;
     unique("flow", s.flows.iter().map(|f| &f.name))?;
+    // The name of an entry with `count` stands for all of the entry's flows.
+    let again = |f: &&FlowSpec| {
+        let name = f.name.as_ref();
+        s.flows.iter().any(|other| other.name.as_ref() != name && other.is(name))
+    };
+    if let Some(f) = s.flows.iter().find(again) {
+        return Err(problem(&f.name, format!("flow `{}` is defined twice", f.name.as_ref())));
+    }
     let mut cells = BTreeSet::new();
     if let Some(twice) = s.cells.iter().find(|cell| !cells.insert(&cell.name)) {
         return Err(general(format!("two cells are named `{}`", twice.name)));

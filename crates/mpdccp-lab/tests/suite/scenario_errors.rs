@@ -78,6 +78,12 @@ fn a_flow_that_cannot_be_reversed_says_why() {
 fn wrong_scenarios_say_what_is_wrong_and_where() {
     let cases = [
         ("duration_s = 10", "duration_s = -1", "t.toml:3: duration_s", "above 0 and at most 86400"),
+        (
+            "[[flow]]",
+            "[[flow]]\nname = \"f\"\ncount = 2\nkind = \"udp\"\npayload = 1300\nrate = \"1 Mbit/s\"\n[[flow]]",
+            "t.toml:25: name",
+            "flow `f` is defined twice",
+        ),
         ("duration_s = 10", "duraton_s = 10", "t.toml:3: duraton_s", "duration_s"),
         ("\"cpf\"", "\"fifo\"", "t.toml:6: scheduler", "rr"),
         ("scheduler = \"cpf\"", "security = \"keys\"", "t.toml:6", "\"noise\""),
