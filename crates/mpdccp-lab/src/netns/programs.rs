@@ -38,10 +38,14 @@ pub(super) fn made_by(plan: &Plan<'_>) -> BTreeMap<String, String> {
     all
 }
 
-/// Returns the words of a shell command that may be programs.
+/// Returns the words of a shell command that may be programs. A file after `>` is left out, because it is the
+/// command's output and changes with every run.
 fn words(command: &str) -> impl Iterator<Item = &str> {
-    let separates = |c: char| c.is_whitespace() || ";|&()<>`\"'$=".contains(c);
-    command.split(separates).filter(|word| !word.is_empty() && !word.starts_with('-'))
+    let separates = |c: char| c.is_whitespace() || ";|&()<`\"'$=".contains(c);
+    command.split('>').enumerate().flat_map(move |(i, part)| {
+        let words = part.split(separates).filter(|word| !word.is_empty());
+        words.skip(usize::from(i > 0)).filter(|word| !word.starts_with('-'))
+    })
 }
 
 /// Returns the version and file hash of a program, and caches them.
@@ -96,6 +100,12 @@ mod tests {
     fn script(file: &Path, text: &str) {
         fs::write(file, text).unwrap();
         fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn the_output_of_a_command_is_not_one_of_its_programs() {
+        let command = "/bin/a -x < in > /tmp/out 2>&1; b >>log";
+        assert_eq!(words(command).collect::<Vec<_>>(), ["/bin/a", "in", "2", "b"]);
     }
 
     #[test]
