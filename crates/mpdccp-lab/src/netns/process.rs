@@ -96,7 +96,7 @@ impl Process {
 
     /// Returns the last lines of the process's output.
     pub(super) fn tail(&self) -> String {
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let text = self.output();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("    {line}\n")).collect()
     }
@@ -158,6 +158,17 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_lines_may_contain_any_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        std::fs::write(&log, b"caf\xe9\nno route\n").unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let process = Process { what: "program".to_owned(), child, log, _keeper: mpsc::channel().0 };
+        assert!(process.tail().ends_with("    no route\n"), "{}", process.tail());
+    }
 
     #[test]
     fn processor_time_is_read_behind_any_name() {
