@@ -330,8 +330,9 @@ fn metrics(
     if let Some(event) = plan.scenario.events_s().last().copied() {
         let stop = spec.and_then(|spec| spec.stop_s.as_ref()).map(|s| *s.as_ref());
         let end = stop.unwrap_or(*plan.scenario.duration_s.as_ref());
-        let lowest =
-            |len, except: &[(f64, f64)]| windows::lowest(run, single?, (event + 0.3, end), len, except);
+        // Before its start, the flow has no rate.
+        let from = spec.map_or(event, |spec| plan.span_of(spec).0.as_secs_f64().max(event)) + 0.3;
+        let lowest = |len, except: &[(f64, f64)]| windows::lowest(run, single?, (from, end), len, except);
         put("min_200ms_mbps", lowest(0.2, &[]));
         put("min_1s_mbps", lowest(1.0, &windows::probe_rtt(run)));
         if let Some(path) = run.paths.get(1) {

@@ -217,3 +217,12 @@ fn metrics_exclude_the_warm_up() {
             && stats_of(crate::common::SCENARIO, &record).metrics["app_p50_ms"] < 13.0
     );
 }
+
+#[test]
+fn the_lowest_rate_of_a_late_flow_is_not_that_before_its_start() {
+    let mut record = crate::common::run("ccid5");
+    record.flows[0].received.retain(|p| p.seq >= 7_000);
+    let text = crate::common::SCENARIO.replace("kind = \"udp\"", "kind = \"udp\"\nstart_s = 7");
+    let metrics = stats_of(&text, &record).metrics;
+    assert!(metrics["min_200ms_mbps"] > 9.0 && metrics["min_1s_mbps"] > 9.0, "{metrics:?}");
+}
