@@ -155,6 +155,9 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
         // A missed aim decides, even if another cannot be judged.
         let missed = verdicts.contains(&Some(Verdict::Missed)).then_some(Verdict::Missed);
         let verdict = missed.or_else(|| verdicts.into_iter().collect::<Option<Vec<_>>>()?.into_iter().max());
+        // A run without the metric, such as one whose flow never converged, does not meet the aim.
+        let verdict =
+            if ours.len() < runs.len() { verdict.max(verdict.and(Some(Verdict::Open))) } else { verdict };
         Row {
             metric,
             words,

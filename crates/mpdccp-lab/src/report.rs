@@ -79,7 +79,10 @@ pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigure
             upright(variants(&here, &[])),
         ),
         Table::of(format!("Medians of the runs for every flow{spread}"), of_flows(&here)),
-        Table::of("Aims: met if the whole interval meets the aim, open if only the median does", aims(&here)),
+        Table::of(
+            "Aims: met if the whole interval meets the aim, open if only the median does, or if some runs lack the metric",
+            aims(&here),
+        ),
     ];
     Section {
         title: cell.cell.clone(),

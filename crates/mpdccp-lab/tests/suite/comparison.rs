@@ -67,6 +67,23 @@ fn runs_that_scatter_leave_an_aim_open_and_variants_alike() {
     assert!(said.contains("the runs are inconclusive for app_p95_ms"), "{said}");
 }
 
+/// For example, a flow that never converges has no time until it converges.
+#[test]
+fn runs_without_the_metric_leave_an_aim_open() {
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let mut runs = runs([20.0, 20.1, 20.2], json!({}));
+    let verdict = |runs: &[Run]| {
+        let all = compare(&scenario, runs);
+        all[1].rows.iter().find(|row| row.metric == "app_p95_ms").unwrap().aim.clone().unwrap().1
+    };
+    assert_eq!(verdict(&runs), Some(Verdict::Met));
+    runs[5].metrics.remove("app_p95_ms");
+    assert_eq!(verdict(&runs), Some(Verdict::Open));
+    runs[4].metrics.insert("app_p95_ms".to_owned(), 30.0);
+    runs[3].metrics.insert("app_p95_ms".to_owned(), 30.0);
+    assert_eq!(verdict(&runs), Some(Verdict::Missed));
+}
+
 #[test]
 fn an_aim_can_be_another_variant() {
     let with = |label: &str| {
