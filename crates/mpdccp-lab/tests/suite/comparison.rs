@@ -82,6 +82,12 @@ fn runs_without_the_metric_leave_an_aim_open() {
     runs[4].metrics.insert("app_p95_ms".to_owned(), 30.0);
     runs[3].metrics.insert("app_p95_ms".to_owned(), 30.0);
     assert_eq!(verdict(&runs), Some(Verdict::Missed));
+    for run in &mut runs {
+        run.metrics.remove("app_p95_ms");
+    }
+    assert_eq!(verdict(&runs), None);
+    let said = sentences(&scenario, &compare(&scenario, &runs), "a").join("\n");
+    assert!(said.contains("not judged, because the metric has no value or"), "{said}");
 }
 
 #[test]
