@@ -19,10 +19,10 @@ fn words(metric: &str) -> &str {
     NAMES.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, words)| words)
 }
 
-fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
+fn reaches(aim: &Aim, value: Option<Estimate>) -> Option<Verdict> {
     // Do not judge an aim with `not_above`: it refers to the value of another variant, which this row does
-    // not contain.
-    aim.not_above.is_none().then(|| aim.bounds().judge(value))
+    // not contain. Runs without the metric do not show that the aim is met.
+    aim.not_above.is_none().then(|| value.map_or(Verdict::Open, |value| aim.bounds().judge(value)))
 }
 
 /// Returns the worst verdict on the aims for the median's variant and cell, or `None` if there is no aim.
@@ -30,7 +30,7 @@ fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     let aims = scenario.aims.iter().filter(|a| applies(a, scenario, &median.label, &median.cell));
     worst(aims.filter_map(|aim| {
         let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
-        reaches(aim, median.shown.get(at).copied().flatten()?)
+        reaches(aim, median.shown.get(at).copied().flatten())
     }))
 }
 
@@ -110,7 +110,7 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
                     points.iter().filter(|(cell, _)| applies(aim, scenario, label, cell)).peekable();
                 texts.extend(here.peek().map(|_| aim.text()));
                 verdicts.extend(
-                    here.filter_map(|point| reaches(aim, at(point)?.shown.get(i).copied().flatten()?)),
+                    here.filter_map(|point| reaches(aim, at(point)?.shown.get(i).copied().flatten())),
                 );
             }
             cells.push(texts.join("; "));
@@ -245,5 +245,20 @@ parameters = { "tunnel.scheduler" = ["rr", "auto"] }
         assert_eq!(rows[1][5..], ["≤ 1", "met"]);
         let sentences = sentences(&scenario, &outcome);
         assert_eq!(sentences[1], "both reaches all its aims at 1 of 2 points.");
+    }
+
+    #[test]
+    fn a_point_without_a_value_does_not_reach_an_aim() {
+        let scenario = scenario(
+            r#"aim = [{ label = "both", metric = "convergence_s", max = 5 }]
+[sweep]
+show = ["convergence_s"]
+parameters = { "tunnel.scheduler" = ["rr", "auto"] }
+"#,
+        );
+        let never = Median { shown: vec![None], ..median("near", &["auto"], &[]) };
+        let outcome = Outcome { medians: vec![median("near", &["rr"], &[3.0]), never], ..Outcome::default() };
+        assert_eq!(table(&scenario, &outcome).rows[0][2..], ["3.00", "–", "≤ 5", "open"]);
+        assert_eq!(sentences(&scenario, &outcome)[1], "both reaches its aim at 1 of 2 points.");
     }
 }
