@@ -300,6 +300,16 @@ fn connections_over_a_dead_path_do_not_delay_the_end() {
 }
 
 #[test]
+fn a_flow_that_begins_over_a_dead_path_carries_nothing() {
+    let Some(_alone) = alone() else { return };
+    let shell = BASELINES.split("[[flow]]").nth(1).unwrap();
+    let bulk = "\nname = \"shell\"\nkind = \"tcp\"\ncc = \"cubic\"\nstart_s = 0.5\n";
+    let dead = "rate = \"10 Mbit/s\"\nevents = [{ at_s = 0.2, up = false }]\n";
+    let text = BASELINES.replace(shell, bulk).replace("rate = \"10 Mbit/s\"\n", dead);
+    assert_eq!(run_baseline(&text, "plain-b").metrics["goodput_mbps"], 0.0);
+}
+
+#[test]
 fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
     let Some(_alone) = alone() else { return };
     let text = BASELINES.replace(
