@@ -21,12 +21,18 @@ const QUICK_AFTER_MARK: u32 = 2;
 /// Pause, in addition to the round-trip time, after which the sender is assumed to have timed out.
 const PAUSE: Duration = Duration::from_millis(200);
 /// When data arrives out of order, the first `DUPLICATES` duplicate acknowledgements leave immediately. As in
-/// Linux, further ones are delayed and combined, for `GATHER` or a twentieth of the round-trip time,
-/// whichever is shorter.
+/// Linux, further ones are delayed and combined, at most `MOST_GATHERED` of them, for `GATHER` or a twentieth
+/// of the round-trip time, whichever is shorter. The timer fires up to `GATHER_SLACK` later.
 const DUPLICATES: u32 = 3;
+const MOST_GATHERED: u32 = 44;
 const GATHER: Duration = Duration::from_millis(1);
-/// Number of SACK blocks that fit into a TCP header with timestamps (RFC 2018 section 3).
+const GATHER_SLACK: Duration = Duration::from_micros(100);
+/// Number of SACK blocks that fit into a TCP header with timestamps (RFC 2018 section 3), and number of
+/// blocks that Linux remembers (`TCP_NUM_SACKS`).
 const MAX_BLOCKS: usize = 3;
+const REMEMBERED: usize = 4;
+/// Number of blocks that are sure to fit into a delayed acknowledgement (`TCP_SACK_BLOCKS_EXPECTED`).
+const SURE_BLOCKS: usize = 2;
 
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
@@ -36,8 +42,12 @@ pub(crate) struct Receiver {
     /// Ranges of data received after a hole, as the end of each range by its start. Adjacent ranges are
     /// merged.
     ahead: BTreeMap<u64, u64>,
-    /// Positions of recent arrivals, newest first.
+    /// A position in each of the ranges that changed most recently, newest first.
     recent: VecDeque<u64>,
+    /// Number of duplicate acknowledgements combined into the delayed one (`compressed_ack`).
+    gathered: u32,
+    /// Acknowledgements that left when the data that arrived next could not be added to them.
+    early: VecDeque<Ack>,
     /// Duplicate data to be reported by DSACK in the next acknowledgement.
     duplicate: Option<(u64, u64)>,
     /// Number of segments not yet acknowledged that arrived in order, and when an acknowledgement is due.
@@ -118,21 +128,26 @@ impl Receiver {
         }
         let before = self.next;
         let hole = !self.ahead.is_empty();
+        // Linux forgets a duplicate whose report is still delayed when the next segment arrives
+        // (`tcp_data_queue`).
+        self.duplicate = self.duplicate.filter(|_| self.now_due);
+        let mut answered = false;
         if end <= self.next {
             self.duplicate = Some((start, end));
             self.quick = self.quick.max(QUICK);
-        } else if self.block_at(start).is_some_and(|(_, e)| end <= e) {
-            self.duplicate = Some((start, end));
         } else if start <= self.next {
             self.next = end;
             while let Some(first) = self.ahead.first_entry().filter(|e| *e.key() <= self.next) {
                 self.next = self.next.max(first.remove());
             }
+            self.recent.retain(|at| *at >= self.next);
         } else {
+            if self.block_at(start).is_some_and(|(_, e)| end <= e) {
+                self.duplicate = Some((start, end));
+            }
+            answered = self.flush(now, start, end);
             self.insert(start, end);
-            self.recent.retain(|at| *at != start);
-            self.recent.push_front(start);
-            self.recent.truncate(4 * MAX_BLOCKS);
+            self.renew(start);
         }
         if self.window.on_data(now, data.echo, self.read.unwrap_or(self.next)) {
             self.quick |= 1;
@@ -141,7 +156,31 @@ impl Receiver {
             self.waiting += 1;
             self.duplicates = 0;
         }
-        self.schedule(now, data, hole);
+        if !answered {
+            self.schedule(now, data, hole);
+        }
+    }
+
+    /// Sends the delayed acknowledgement before data at `start..end` is added, unless the data belongs to one
+    /// of the newest blocks, because a new block could displace another one from it. As in Linux, the data
+    /// itself then causes no acknowledgement (`tcp_sack_new_ofo_skb`). Returns whether it was sent.
+    fn flush(&mut self, now: Time, start: u64, end: u64) -> bool {
+        let extended = self.blocks().take(SURE_BLOCKS).any(|(s, e)| start <= e && s <= end);
+        let flushes = self.gathered > 0 && !extended && self.recent.len() >= SURE_BLOCKS;
+        if flushes {
+            let ack = self.acknowledge(now);
+            self.early.push_back(ack);
+        }
+        flushes
+    }
+
+    /// Makes the range that contains `start` the most recent.
+    fn renew(&mut self, start: u64) {
+        if let Some((first, end)) = self.block_at(start) {
+            self.recent.retain(|at| !(first..end).contains(at));
+            self.recent.push_front(start);
+            self.recent.truncate(REMEMBERED);
+        }
     }
 
     /// Discards a segment that is older than one at the left edge of the window, and acknowledges immediately
@@ -183,44 +222,37 @@ impl Receiver {
         // hole (RFC 5681 section 4.2).
         let more = self.waiting >= 2 || self.next > self.last_ack + u64::from(data.len);
         let mut now_due = more || hole && !ahead || data.cwr || self.quick > 0;
-        if !now_due && ahead && self.duplicates < DUPLICATES {
-            self.duplicates += 1;
-            now_due = true;
+        if !now_due && ahead {
+            now_due = self.gathered >= MOST_GATHERED || self.duplicates < DUPLICATES;
+            if now_due { self.duplicates += 1 } else { self.gathered += 1 }
         }
         self.now_due |= now_due;
-        let gather = self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER));
+        let gather = self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) + GATHER_SLACK;
         let due = if ahead { now + gather } else { after(now, DELAY) };
         self.due = Some(self.due.map_or(due, |at| at.min(due)));
     }
 
     /// Returns when an acknowledgement is due.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        if self.now_due { Some(Time::ZERO) } else { self.due }
+        if self.now_due || !self.early.is_empty() { Some(Time::ZERO) } else { self.due }
     }
 
     /// Returns the acknowledgement that is due, if any.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Ack> {
-        if self.next_timeout().is_none_or(|t| t > now) {
-            return None;
-        }
-        (self.due, self.now_due, self.waiting) = (None, false, 0);
+        let due = self.now_due || self.due.is_some_and(|at| at <= now);
+        self.early.pop_front().or_else(|| due.then(|| self.acknowledge(now)))
+    }
+
+    fn acknowledge(&mut self, now: Time) -> Ack {
+        (self.due, self.now_due, self.waiting, self.gathered) = (None, false, 0, 0);
         self.acks = self.acks.wrapping_add(1);
         self.quick = self.quick.saturating_sub(1);
         self.last_ack = self.next;
         self.allowed = self.next + self.free();
         self.window.on_ack_sent(now, self.acks);
         let duplicate = self.duplicate.take();
-        let mut blocks: Vec<(u64, u64)> = duplicate.into_iter().collect();
-        self.recent.retain(|at| *at >= self.next);
-        for at in &self.recent {
-            if let Some(block) = self.block_at(*at)
-                && !blocks.contains(&block)
-                && blocks.len() < MAX_BLOCKS
-            {
-                blocks.push(block);
-            }
-        }
-        Some(Ack {
+        let blocks = duplicate.into_iter().chain(self.blocks()).take(MAX_BLOCKS).collect();
+        Ack {
             flow: self.flow,
             upto: self.next,
             no: self.acks,
@@ -230,7 +262,12 @@ impl Receiver {
             ece: self.ece,
             dsack: duplicate.is_some(),
             blocks,
-        })
+        }
+    }
+
+    /// Returns the ranges that an acknowledgement may report, newest first.
+    fn blocks(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.recent.iter().filter_map(|at| self.block_at(*at))
     }
 
     /// Returns the received range that contains `at`.
@@ -253,182 +290,4 @@ impl Receiver {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn data(n: u64) -> Data {
-        Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, sent_ms: 0, ecn: 0, cwr: false }
-    }
-
-    /// Returns a receiver that has already received the initial segments, which it acknowledges immediately.
-    fn receiver() -> Receiver {
-        let mut r = Receiver::new(0, Rule::Rack);
-        for n in 0..u64::from(QUICK) {
-            r.on_data(Time::ZERO, &data(n));
-            assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some((n + 1) * 1000));
-        }
-        r
-    }
-
-    #[test]
-    fn one_of_two_or_after_40_ms() {
-        let mut r = receiver();
-        r.on_data(Time::ZERO, &data(16));
-        assert_eq!(r.poll(Time::from_millis(39)), None);
-        assert_eq!(r.next_timeout(), Some(Time::from_millis(40)));
-        assert_eq!(r.poll(Time::from_millis(40)).map(|a| a.upto), Some(17_000));
-        r.on_data(Time::ZERO, &data(17));
-        r.on_data(Time::ZERO, &data(18));
-        assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some(19_000));
-        assert_eq!(r.poll(Time::MAX), None);
-    }
-
-    #[test]
-    fn data_sent_before_a_retransmission_that_filled_a_hole_is_discarded() {
-        for (rule, end) in [(Rule::Rack, 18_000), (Rule::Three, 19_000)] {
-            let at = |n, sent_ms| Data { sent_ms, ..data(n) };
-            let mut r = Receiver::new(0, rule);
-            for (n, sent_ms) in [(1, 10), (0, 50)] {
-                r.on_data(Time::ZERO, &at(n, sent_ms));
-                r.poll(Time::ZERO);
-            }
-            for n in 2..18 {
-                r.on_data(Time::ZERO, &at(n, 50));
-                r.poll(Time::ZERO);
-            }
-            // A duplicate below the left edge of the window is no measure of age.
-            r.on_data(Time::ZERO, &at(3, 90));
-            r.poll(Time::ZERO);
-            r.on_data(Time::ZERO, &at(18, 48));
-            assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some(end), "{rule:?}");
-            r.on_data(Time::ZERO, &at(18, 49));
-            assert_eq!(r.next(), 19_000, "an age of 1 ms is tolerated");
-        }
-    }
-
-    #[test]
-    fn only_data_in_order_ends_a_pause() {
-        let mut r = receiver();
-        let ms = Time::from_millis;
-        r.on_data(ms(300), &data(20));
-        r.poll(ms(300));
-        assert_eq!(r.quick, 0);
-        r.on_data(ms(301), &data(16));
-        assert_eq!(r.quick, QUICK);
-    }
-
-    #[test]
-    fn blocks_are_joined_and_the_newest_comes_first() {
-        let mut r = receiver();
-        let blocks = |r: &mut Receiver, n| {
-            r.on_data(Time::ZERO, &data(n));
-            r.poll(Time::from_millis(1)).map(|a| (a.upto / 1000, a.blocks)).unwrap()
-        };
-        assert_eq!(blocks(&mut r, 20), (16, vec![(20_000, 21_000)]));
-        assert_eq!(blocks(&mut r, 18), (16, vec![(18_000, 19_000), (20_000, 21_000)]));
-        assert_eq!(blocks(&mut r, 19), (16, vec![(18_000, 21_000)]));
-        assert_eq!(blocks(&mut r, 30), (16, vec![(30_000, 31_000), (18_000, 21_000)]));
-        assert_eq!(blocks(&mut r, 16), (17, vec![(30_000, 31_000), (18_000, 21_000)]));
-        assert_eq!(blocks(&mut r, 17), (21, vec![(30_000, 31_000)]));
-    }
-
-    #[test]
-    fn beyond_three_duplicates_they_are_gathered_for_a_millisecond() {
-        let mut r = receiver();
-        let ms = Time::from_millis;
-        for n in 20..23 {
-            r.on_data(ms(0), &data(n));
-            assert!(r.poll(ms(0)).is_some(), "{n}");
-        }
-        r.on_data(ms(10), &data(23));
-        r.on_data(ms(10), &data(24));
-        assert_eq!((r.poll(ms(10)), r.next_timeout()), (None, Some(ms(11))));
-        assert_eq!(r.poll(ms(11)).unwrap().blocks, [(20_000, 25_000)]);
-        // A filled hole is acknowledged immediately, and the count of duplicates restarts.
-        r.on_data(ms(12), &data(16));
-        assert_eq!(r.poll(ms(12)).unwrap().upto, 17_000);
-        r.on_data(ms(12), &data(25));
-        assert!(r.poll(ms(12)).is_some());
-    }
-
-    #[test]
-    fn an_application_that_does_not_read_closes_the_window_and_opens_it_by_reading() {
-        let mut r = receiver();
-        r.wait_for_reads();
-        let size = r.window.size();
-        let acknowledge = |r: &mut Receiver, n| {
-            r.on_data(Time::ZERO, &data(n));
-            r.poll(Time::from_millis(40)).unwrap().window
-        };
-        let full = 16 + size / 1_000;
-        let last = (16..full).map(|n| acknowledge(&mut r, n)).last();
-        assert_eq!((last, r.readable()), (Some(size % 1_000), full * 1_000 - 16_000));
-        r.read(100);
-        assert_eq!(r.poll(Time::from_millis(80)), None, "the window has not doubled");
-        r.read(10_000);
-        assert_eq!(r.poll(Time::from_millis(80)).unwrap().window, size % 1_000 + 10_100);
-    }
-
-    #[test]
-    fn a_duplicate_is_reported_once_and_first() {
-        let mut r = receiver();
-        r.on_data(Time::ZERO, &data(20));
-        r.poll(Time::ZERO);
-        for n in [3, 20] {
-            r.on_data(Time::ZERO, &data(n));
-            let ack = r.poll(Time::ZERO).unwrap();
-            assert!(ack.dsack);
-            assert_eq!(ack.blocks[0], (n * 1000, (n + 1) * 1000));
-        }
-        r.on_data(Time::ZERO, &data(21));
-        assert!(!r.poll(Time::from_millis(1)).unwrap().dsack);
-    }
-
-    /// Returns how many single segments from `n` on are acknowledged immediately, if one arrives per
-    /// millisecond from `begin` on.
-    fn quick(r: &mut Receiver, n: u64, begin: u64) -> usize {
-        let arrives = |i: &u64| {
-            let now = Time::from_millis(begin + i);
-            r.on_data(now, &data(n + i));
-            r.poll(now).is_some()
-        };
-        (0..100).take_while(arrives).count()
-    }
-
-    #[test]
-    fn each_segment_is_acknowledged_after_a_pause_and_after_a_duplicate() {
-        let mut r = receiver();
-        assert_eq!(quick(&mut r, 16, 199), 0);
-        assert_eq!(quick(&mut r, 17, 400), 16);
-        r.on_data(Time::from_millis(420), &data(0));
-        assert!(r.poll(Time::from_millis(420)).unwrap().dsack);
-        assert_eq!(quick(&mut r, 34, 421), 15);
-    }
-
-    #[test]
-    fn each_segment_is_acknowledged_while_the_window_grows() {
-        let mut r = receiver();
-        let (size, ms) = (r.window.size(), Time::from_millis);
-        // The application reads 30 segments in a round-trip time, so the window may grow from 45 to 76
-        // segments or more. Each segment makes room for two.
-        r.window.on_ack_sent(ms(0), 100);
-        r.window.on_data(ms(50), 100, 0);
-        r.window.on_ack_sent(ms(50), 101);
-        r.window.on_data(ms(100), 101, 30_000);
-        let growing = quick(&mut r, 16, 100);
-        assert!(growing > 10, "{growing}");
-        assert!(r.window.size() > size + 2_000 * (growing as u64 - 2), "{}", r.window.size());
-    }
-
-    #[test]
-    fn a_mark_and_its_confirmation_are_acknowledged_immediately() {
-        let mut r = receiver();
-        let mut arrives = |n, ecn, cwr| {
-            r.on_data(Time::ZERO, &Data { ecn, cwr, ..data(n) });
-            r.poll(Time::ZERO).is_some()
-        };
-        assert!(!arrives(16, 0, false) && arrives(17, 0, false) && !arrives(18, 0, false));
-        assert!(arrives(19, 3, false) && arrives(20, 3, false), "two acknowledgements after the first mark");
-        assert!(!arrives(21, 3, false) && arrives(22, 0, true));
-    }
-}
+mod tests;
