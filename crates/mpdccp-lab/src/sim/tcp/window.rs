@@ -77,14 +77,14 @@ impl Window {
         grows
     }
 
-    /// Measures the round-trip time with timestamps in milliseconds, one sample for each timestamp. The
-    /// estimate is smoothed when it rises, but falls at once (`tcp_rcv_rtt_update`).
+    /// Measures the round-trip time with timestamps in milliseconds, one sample for each timestamp. A sample is
+    /// at least 1 ms. The estimate is smoothed when it rises, but falls at once (`tcp_rcv_rtt_update`).
     fn measure(&mut self, now: Time, echoed: Time) {
         let [now_ms, echoed_ms] = [now, echoed].map(|time| time.as_nanos() / 1_000_000);
         if self.echoed_ms.replace(echoed_ms) == Some(echoed_ms) {
             return;
         }
-        let sample = Duration::from_millis(now_ms.saturating_sub(echoed_ms));
+        let sample = Duration::from_millis(now_ms.saturating_sub(echoed_ms).max(1));
         self.rtt = Some(self.rtt.map_or(sample, |rtt| sample.min((rtt * 7 + sample) / 8)));
     }
 
@@ -147,6 +147,7 @@ mod tests {
         assert_eq!(measure(2, 0, 60), Some(100_000));
         assert_eq!(measure(3, 200, 240), Some(40_000));
         assert_eq!(measure(4, 300, 380), Some(45_000));
+        assert_eq!(measure(5, 400, 400), Some(1_000));
     }
 
     #[test]
