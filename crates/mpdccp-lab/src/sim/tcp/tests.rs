@@ -329,12 +329,12 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     let missing = window[window.len() - 2];
     let now = begun + 50;
     ack(&mut tcp, now, missing.start, missing.no - 1, &[]);
-    // The probe is due two round trips and two ticks after the acknowledgement.
+    // The probe is due two round trips and 2 ms after the acknowledgement, in whole ticks, and a tick.
     assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 108)));
     let again = |data: Data, now, no| [Data { no, sent_ms: now as u32, ..data }];
     assert_eq!(sent(&mut tcp, now + 108), again(last, now + 108, last.no + 1));
-    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 360)));
-    assert_eq!(sent(&mut tcp, now + 360), again(missing, now + 360, last.no + 2));
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 364)));
+    assert_eq!(sent(&mut tcp, now + 364), again(missing, now + 364, last.no + 2));
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
 
@@ -418,9 +418,9 @@ fn only_arrivals_and_the_timer_cause_losses() {
         ack(&mut tcp, now + later, at(1), window[no].no, &[(at(2), at(3))]);
         assert_eq!(tcp.sender().lost(), 0);
     }
-    // A quarter of the round-trip time and two ticks have passed, rounded up to whole ticks.
-    assert_eq!(sent(&mut tcp, now + 15).len(), 0);
-    assert_eq!(sent(&mut tcp, now + 24).len(), 1);
+    // A quarter of the round-trip time and 2 ms have passed, rounded up to whole ticks, and a tick.
+    assert_eq!(sent(&mut tcp, now + 19).len(), 0);
+    assert_eq!(sent(&mut tcp, now + 20).len(), 1);
     assert_eq!(tcp.sender().lost(), 1);
 }
 

@@ -8,10 +8,12 @@ use mpdccp_units::Time;
 
 /// Interval of the clock on which Linux's timers fire: 250 ticks per second, as in Debian's kernels.
 const TICK: Duration = Duration::from_millis(4);
-/// Slack of the probe timer and of RACK's timer: two ticks. Linux adds 2 ms (`TCP_TIMEOUT_MIN_US`), rounds up
-/// to whole ticks, and its timer wheel adds a tick. So these timers of the model fire at most one tick too
-/// late.
-pub(super) const SLACK: Duration = Duration::from_millis(8);
+/// Shortest wait, in ticks, for which the timer wheel uses its second level, and factor between the granules
+/// of successive levels (kernel/time/timer.c).
+const LEVEL: u64 = 64;
+const LEVEL_FACTOR: u64 = 8;
+/// Slack of the probe timer and of RACK's timer (`TCP_TIMEOUT_MIN_US`).
+pub(super) const SLACK: Duration = Duration::from_millis(2);
 /// Lower bound on the deviation part of the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
 /// Slack of the probe timer when only one segment is in flight, as in Linux. It is longer because the
@@ -24,12 +26,17 @@ const QUIC_GRANULARITY: Duration = Duration::from_millis(1);
 const QUIC_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const QUIC_PROBE_ROUNDS: u32 = 2;
 
-/// Returns when a timer that is set at `now` for `wait` fires: after `wait`, in whole ticks, since the tick
-/// before `now`. Without slack, this is a tick too early, because it does not include the tick that Linux's
-/// timer wheel adds. The wheel also rounds times of 256 ms and more up to multiples of 32 ms.
+/// Returns when a timer that is set at `now` for `wait` fires. Linux rounds `wait` up to whole ticks, and
+/// counts from the tick before `now`. Its timer wheel then fires at the next multiple of a granule. The
+/// granule is a tick for waits below 256 ms, then 32 ms, and eight times as much from about 2 s on.
 pub(super) fn after(now: Time, wait: Duration) -> Time {
     let tick = TICK.as_nanos() as u64;
-    let ticks = now.as_nanos() / tick + (wait.as_nanos() as u64).div_ceil(tick);
+    let wait = (wait.as_nanos() as u64).div_ceil(tick);
+    let mut granule = 1;
+    while wait > (LEVEL - 1) * granule {
+        granule *= LEVEL_FACTOR;
+    }
+    let ticks = ((now.as_nanos() / tick + wait) / granule + 1) * granule;
     Time::ZERO + TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
@@ -122,8 +129,18 @@ mod tests {
     #[test]
     fn timers_fire_on_ticks() {
         let ms = Duration::from_millis;
-        assert_eq!(after(Time::from_millis(5), ms(9)), Time::from_millis(4 + 12));
-        assert_eq!(after(Time::from_millis(8), ms(8)), Time::from_millis(16));
+        let at = |now, wait| after(Time::from_millis(now), ms(wait)).as_nanos() / 1_000_000;
+        assert_eq!([at(5, 9), at(8, 8), at(4, 252)], [4 + 12 + 4, 8 + 8 + 4, 4 + 252 + 4]);
+    }
+
+    #[test]
+    fn long_timers_fire_on_multiples_of_longer_times() {
+        let ms = Duration::from_millis;
+        let at = |now, wait| after(Time::from_millis(now), ms(wait)).as_nanos() / 1_000_000;
+        assert_eq!([at(0, 253), at(0, 256), at(32, 256)], [288, 288, 320]);
+        assert_eq!([at(0, 2_016), at(0, 2_017)], [2_048, 2_048]);
+        assert_eq!([at(256, 2_016), at(256, 2_017)], [2_304, 2_304]);
+        assert_eq!([at(300, 2_016), at(300, 2_017)], [2_336, 2_560]);
     }
 
     #[test]
@@ -136,14 +153,14 @@ mod tests {
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(108), Fired::Probe)));
         // The timeout is 50 ms plus four times the deviation of 25 ms, but the second part is raised to its
         // minimum of 200 ms.
-        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(252), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(256), Fired::Timeout)));
         t.on_probe(Time::from_millis(103), false);
-        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(352), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(356), Fired::Timeout)));
         t.on_timeout();
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::from_millis(300), true);
-        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(800), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(832), Fired::Timeout)));
         t.on_progress(Time::from_millis(400), true);
-        assert_eq!(t.due(&rtt, true, true), Some((Time::from_millis(652), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, true, true), Some((Time::from_millis(656), Fired::Timeout)));
     }
 }

@@ -77,8 +77,8 @@ impl Window {
         grows
     }
 
-    /// Measures the round-trip time with timestamps in milliseconds, one sample for each timestamp. A sample is
-    /// at least 1 ms. The estimate is smoothed when it rises, but falls at once (`tcp_rcv_rtt_update`).
+    /// Measures the round-trip time with timestamps in milliseconds, one sample of at least 1 ms for each
+    /// timestamp. The estimate is smoothed when it rises, but falls at once (`tcp_rcv_rtt_update`).
     fn measure(&mut self, now: Time, echoed: Time) {
         let [now_ms, echoed_ms] = [now, echoed].map(|time| time.as_nanos() / 1_000_000);
         if self.echoed_ms.replace(echoed_ms) == Some(echoed_ms) {

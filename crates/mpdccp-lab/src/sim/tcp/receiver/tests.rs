@@ -21,8 +21,8 @@ fn one_of_two_or_after_40_ms() {
     let mut r = receiver();
     r.on_data(Time::ZERO, &data(16));
     assert_eq!(r.poll(Time::from_millis(39)), None);
-    assert_eq!(r.next_timeout(), Some(Time::from_millis(40)));
-    assert_eq!(r.poll(Time::from_millis(40)).map(|a| a.upto), Some(17_000));
+    assert_eq!(r.next_timeout(), Some(Time::from_millis(44)));
+    assert_eq!(r.poll(Time::from_millis(44)).map(|a| a.upto), Some(17_000));
     r.on_data(Time::ZERO, &data(17));
     r.on_data(Time::ZERO, &data(18));
     assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some(19_000));
@@ -152,7 +152,7 @@ fn an_application_that_does_not_read_closes_the_window_and_opens_it_by_reading()
     let size = r.window.size();
     let acknowledge = |r: &mut Receiver, n| {
         r.on_data(Time::ZERO, &data(n));
-        r.poll(Time::from_millis(40)).unwrap().window
+        r.poll(Time::from_millis(44)).unwrap().window
     };
     let full = 16 + size / 1_000;
     let last = (16..full).map(|n| acknowledge(&mut r, n)).last();

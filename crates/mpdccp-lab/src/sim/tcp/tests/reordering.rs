@@ -106,7 +106,8 @@ fn the_timer_of_missing_segments_is_for_the_latest() {
     ack(&mut tcp, 150, at(10), window[9].no, &[]);
     ack(&mut tcp, 155, at(10), last.no, &[(last.start, last.start + 1448)]);
     // The segment sent at 110 ms is lost after the round-trip time of 45 ms and a quarter of it, in 11.25 ms.
-    // With the slack, the timer waits for 19.25 ms, rounded up to 20 ms, since the tick at 152 ms.
+    // With the slack, the timer waits for 13.25 ms, rounded up to 16 ms, since the tick at 152 ms. The timer
+    // wheel adds a tick.
     assert_eq!(tcp.near.sender.judge_at, Some(Time::from_millis(172)));
 }
 
