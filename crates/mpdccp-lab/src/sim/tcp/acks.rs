@@ -115,9 +115,10 @@ impl Sender {
                 }
                 // The segment that filled the hole was only late, but other retransmissions in flight may be
                 // needed. Until these arrive, declare nothing else lost, and send only new data
-                // (`tcp_try_undo_partial`).
+                // (`tcp_try_undo_partial`). RACK's timer ends, because Linux has one timer for RACK and for
+                // timeouts, and this acknowledgement sets it for a timeout.
                 if partly && self.board.repairing() > 0 {
-                    self.new_only = true;
+                    (self.new_only, self.judge_at) = (true, None);
                     return false;
                 }
                 // At the end of a recovery, segments that were declared lost stay lost.

@@ -401,7 +401,8 @@ fn while_retransmissions_are_in_flight_a_late_segment_stops_the_search_for_losse
     ack(&mut tcp, now, at(1), window[6].no, &[(at(3), at(7))]);
     again += sent(&mut tcp, now).len();
     assert_eq!(again, 2);
-    // The first original arrives. So does segment 8, which has overtaken segment 7.
+    // The first original arrives while RACK's timer runs. So does segment 8, which has overtaken segment 7.
+    tcp.near.sender.judge_at = Some(Time::from_millis(now + 6));
     let overtaken = [(at(3), at(7)), (at(8), at(8) + 1448)];
     ack(&mut tcp, now + 5, at(2), window[1].no, &overtaken);
     assert_eq!(tcp.near.sender.judge_at, None);
