@@ -90,7 +90,6 @@ impl Sender {
             Judged::Real => {}
             Judged::Spurious => {
                 self.board.revive();
-                self.detector.set_due();
                 self.take_back(now);
             }
         }
@@ -121,15 +120,23 @@ impl Sender {
                     (self.new_only, self.judge_at) = (true, None);
                     return false;
                 }
-                // At the end of a recovery, segments that were declared lost stay lost.
-                if !over {
+                // At the end of a fast recovery, segments that were declared lost stay lost.
+                if !over || self.cause == Cause::Timeout {
                     self.board.revive();
                 }
-                self.detector.set_due();
                 self.take_back(now);
             } else if undo.all_duplicate() {
-                self.detector.on_duplicates_only();
-                self.take_back(now);
+                let timed_out = self.recover.is_some() && self.cause == Cause::Timeout;
+                // After a timeout, Linux looks for duplicates only if the acknowledgement advances
+                // (`tcp_process_loss`).
+                if timed_out && advanced {
+                    self.board.revive();
+                } else if !timed_out && !over {
+                    self.detector.on_duplicates_only();
+                }
+                if !timed_out || advanced {
+                    self.take_back(now);
+                }
             }
         }
         if over {
@@ -176,9 +183,10 @@ impl Sender {
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
     }
 
-    /// Undoes the most recent window reduction.
+    /// Undoes the most recent window reduction, and makes RACK look for losses again.
     fn take_back(&mut self, now: Time) {
-        (self.undo, self.recover, self.prr, self.restart) = (None, None, None, None);
+        (self.undo, self.recover, self.prr, self.restart, self.frto) = (None, None, None, None, None);
+        self.detector.set_due();
         self.cc.on_spurious_loss(now);
     }
 

@@ -6,6 +6,13 @@ fn packets(tcp: &Tcp) -> u64 {
     tcp.sender().controller().limits().cwnd.packets(1500)
 }
 
+/// Lets an acknowledgement arrive whose first block reports a duplicate.
+fn duplicate(tcp: &mut Tcp, now: u64, upto: u64, blocks: &[(u64, u64)]) {
+    let echo = tcp.near.sender.next_no - 1;
+    let ack = Ack { upto, echo, window: 1 << 20, dsack: true, blocks: blocks.to_vec(), ..Ack::default() };
+    tcp.handle(Time::from_millis(now), Side::Client, &Segment::Ack(ack));
+}
+
 /// Returns a sender in a recovery in which it has retransmitted segments 1 and 2, and has then sent new
 /// segments. All have arrived except segment 1 and, if `lost` is set, the first new segment, which has then
 /// been retransmitted, too. Also returns the end of the recovery, the time, and the new segments.
@@ -123,4 +130,23 @@ fn timeouts_are_measured_by_the_oldest_segment_and_the_minimum_by_the_newest() {
     let sender = &tcp.near.sender;
     assert_eq!(sender.rtt.latest(), Some(Duration::from_millis(40)));
     assert_eq!(sender.oldest_rtt.latest(), Some(Duration::from_millis(100)));
+}
+
+#[test]
+fn after_a_timeout_duplicates_undo_the_reduction_only_with_progress() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let mut now = open(&mut tcp);
+    let window = sent(&mut tcp, now);
+    let mut again = None;
+    while tcp.counters().retransmits == 0 {
+        now = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
+        again = sent(&mut tcp, now).last().copied();
+    }
+    let (no, at) = (again.unwrap().no, |i: usize| window[i].start);
+    ack(&mut tcp, now + 50, at(1), no, &[]);
+    duplicate(&mut tcp, now + 51, at(1), &[(at(0), at(1))]);
+    assert!(packets(&tcp) < 10, "{}", packets(&tcp));
+    ack(&mut tcp, now + 52, at(2), no, &[]);
+    assert!(packets(&tcp) >= 10, "{}", packets(&tcp));
 }
