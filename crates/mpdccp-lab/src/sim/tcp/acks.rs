@@ -299,7 +299,8 @@ impl Sender {
 
     fn begin_recovery(&mut self) {
         self.forget_retransmissions();
-        self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
+        let repeated = self.board.repairing() as u64 + u64::from(self.board.probed());
+        self.undo = self.detector.undoes().then(|| Undo::new(self.acked, repeated));
         (self.recover, self.reduced_at, self.cause) = (Some(self.next), self.next_no, Cause::Hole);
         // Retransmit the first lost segment immediately (RFC 5681 section 3.2).
         self.forced = 1;

@@ -29,6 +29,9 @@ pub(super) struct Outstanding {
     pub(super) judged: bool,
     /// Whether the segment was declared lost and has not arrived yet. It may have been retransmitted.
     pub(super) missing: bool,
+    /// Whether the latest transmission is a tail loss probe that repeats the segment. Linux does not count it
+    /// as a retransmission (`tcp_send_loss_probe`).
+    pub(super) probe: bool,
 }
 
 impl Outstanding {
@@ -129,6 +132,7 @@ impl Board {
             }
         }
         (segment.no, segment.snapshot, segment.state, segment.judged) = (no, snapshot, State::Flying, false);
+        segment.probe = !segment.missing;
         segment.transmissions += 1;
         self.flying.insert(no, start);
         Some(*segment)
@@ -164,9 +168,15 @@ impl Board {
         self.segments.iter().filter(|s| s.state == State::Flying).copied().collect()
     }
 
-    /// Returns the number of retransmitted segments in flight.
+    /// Returns the number of retransmitted segments in flight (`retrans_out`).
     pub(super) fn repairing(&self) -> usize {
-        self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
+        let repairs = |s: &&Outstanding| s.state == State::Flying && s.transmissions > 1 && !s.probe;
+        self.segments.iter().filter(repairs).count()
+    }
+
+    /// Returns whether a tail loss probe repeated a segment that is not cumulatively acknowledged yet.
+    pub(super) fn probed(&self) -> bool {
+        self.segments.iter().any(|s| s.probe)
     }
 
     /// Takes back that segments were declared lost. Those not retransmitted yet count as in flight again.

@@ -416,11 +416,13 @@ impl Sender {
         let bytes = len + HEADERS as u32;
         if again {
             self.counters.retransmits += 1;
-            self.undo.iter_mut().for_each(Undo::on_resent);
-            self.first_again.get_or_insert(no);
+            if resent.is_some_and(|s| !s.probe) {
+                self.undo.iter_mut().for_each(Undo::on_resent);
+                self.first_again.get_or_insert(no);
+            }
         } else {
             let state = State::Flying;
-            let (judged, missing) = (false, false);
+            let (judged, missing, probe) = (false, false, false);
             self.board.push(Outstanding {
                 start,
                 len,
@@ -430,6 +432,7 @@ impl Sender {
                 state,
                 judged,
                 missing,
+                probe,
             });
             self.next = start + u64::from(len);
         }

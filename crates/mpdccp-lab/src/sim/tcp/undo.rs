@@ -12,10 +12,10 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Starts the state at a reduction, when all data before `acked` is acknowledged and `repairing`
-    /// retransmitted segments are in flight.
-    pub(super) fn new(acked: u64, repairing: u64) -> Undo {
-        Undo { marker: acked, again: (repairing > 0).then_some(repairing) }
+    /// Starts the state at a reduction, when all data before `acked` is acknowledged, and `repeated`
+    /// retransmissions and probes that repeat data are outstanding.
+    pub(super) fn new(acked: u64, repeated: u64) -> Undo {
+        Undo { marker: acked, again: (repeated > 0).then_some(repeated) }
     }
 
     /// Handles a retransmission.

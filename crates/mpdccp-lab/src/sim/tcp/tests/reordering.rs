@@ -150,3 +150,14 @@ fn after_a_timeout_duplicates_undo_the_reduction_only_with_progress() {
     ack(&mut tcp, now + 52, at(2), no, &[]);
     assert!(packets(&tcp) >= 10, "{}", packets(&tcp));
 }
+
+#[test]
+fn a_probe_does_not_count_as_the_first_retransmission() {
+    let (mut tcp, begun, window) = slow_start("cubic");
+    let missing = window[window.len() - 2];
+    ack(&mut tcp, begun + 50, missing.start, missing.no - 1, &[]);
+    assert_eq!(sent(&mut tcp, begun + 158).len(), 1);
+    let sender = &tcp.near.sender;
+    assert_eq!((sender.first_again, sender.info("tcpi_retrans")), (None, Some(0)));
+    assert_eq!(tcp.counters().retransmits, 1);
+}
