@@ -216,8 +216,10 @@ impl Sender {
             // 6.2.1).
             return self.timers.due_in_quic(&self.rtt).filter(|_| self.judge_at.is_none());
         }
+        // Linux probes only in its states Open and CWR (`tcp_schedule_loss_probe`).
+        let recovering = self.recover.is_some() && self.cause != Cause::Mark;
         let missing = self.board.first_lost().is_some() || self.board.arrived() > 0;
-        self.timers.due(&self.oldest_rtt, !missing, self.board.inflight().packets == 1)
+        self.timers.due(&self.oldest_rtt, !recovering && !missing, self.board.inflight().packets == 1)
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) and [`poll`](Self::poll).

@@ -161,3 +161,19 @@ fn a_probe_does_not_count_as_the_first_retransmission() {
     assert_eq!((sender.first_again, sender.info("tcpi_retrans")), (None, Some(0)));
     assert_eq!(tcp.counters().retransmits, 1);
 }
+
+#[test]
+fn a_recovery_is_not_probed() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(3 * 1448);
+    let mut now = open(&mut tcp);
+    let window = sent(&mut tcp, now);
+    // A probe and a timeout.
+    while tcp.counters().retransmits < 2 {
+        now = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
+        sent(&mut tcp, now);
+    }
+    let newest = tcp.near.sender.next_no - 1;
+    ack(&mut tcp, now + 50, window[1].start, newest, &[]);
+    assert_eq!([50, 200].map(|later| sent(&mut tcp, now + later).len()), [2, 0]);
+}
