@@ -40,6 +40,7 @@ impl Sender {
         for block in blocks {
             self.board.select(block, |s| newly.push(*s));
         }
+        let selected = newly.len();
         self.board.acknowledge(ack.upto, |s| newly.push(*s));
         self.acked = self.acked.max(ack.upto);
         if ack.dsack {
@@ -54,8 +55,11 @@ impl Sender {
         if let Some(start) = overtaken.map(|s| s.start).min() {
             self.detector.on_reordered(self.distance_from(start));
         }
-        for segment in &newly {
-            self.arrived(now, segment, &mut digest);
+        for (i, segment) in newly.iter().enumerate() {
+            // An echo older than the retransmission proves that the original arrived
+            // (`tcp_skb_spurious_retrans`). It says nothing about the retransmission.
+            let late = self.detector.undoes() && segment.transmissions > 1 && ack.echo < segment.stamp;
+            self.arrived(now, segment, i >= selected && late, &mut digest);
         }
         if !newly.is_empty() {
             self.timers.on_progress(now, self.board.len() > 0);
@@ -151,7 +155,7 @@ impl Sender {
     }
 
     /// Returns whether the transmission `echo`, which advanced the cumulative acknowledgement, was sent
-    /// before all retransmissions.
+    /// before all retransmissions, in an earlier millisecond.
     fn delayed(&self, echo: u64) -> bool {
         self.first_again.is_none_or(|first| echo < first)
     }
@@ -169,7 +173,8 @@ impl Sender {
         self.board.arrived_to(self.acked).saturating_sub(start).div_ceil(u64::from(self.mss))
     }
 
-    fn arrived(&mut self, now: Time, segment: &Outstanding, digest: &mut Digest) {
+    /// Handles the arrival of a segment. `late` means that its original arrived after a retransmission.
+    fn arrived(&mut self, now: Time, segment: &Outstanding, late: bool, digest: &mut Digest) {
         let again = segment.transmissions > 1;
         digest.acked = digest.acked.plus(segment.bytes());
         digest.round_end |= segment.no >= self.round_end;
@@ -180,7 +185,9 @@ impl Sender {
             let oldest = digest.oldest_sent_at.map_or(sent_at, |at| at.min(sent_at));
             digest.oldest_sent_at = Some(if self.detector.is_quic() { sent_at } else { oldest });
         }
-        self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
+        if !late {
+            self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
+        }
     }
 
     /// Undoes the most recent window reduction, and makes RACK look for losses again.

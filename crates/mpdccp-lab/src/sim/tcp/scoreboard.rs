@@ -22,6 +22,8 @@ pub(super) struct Outstanding {
     /// Number of the segment's latest transmission, and the snapshot taken then.
     pub(super) no: u64,
     pub(super) snapshot: Snapshot,
+    /// Number of the first transmission in the same millisecond as the latest transmission of the segment.
+    pub(super) stamp: u64,
     pub(super) transmissions: u32,
     pub(super) state: State,
     /// Whether RACK declared the latest transmission lost. Linux then removes the segment from RACK's list.
@@ -116,8 +118,14 @@ impl Board {
         self.segments.push_back(segment);
     }
 
-    /// Records that the segment at `start` is retransmitted as transmission `no`.
-    pub(super) fn resend(&mut self, start: u64, no: u64, snapshot: Snapshot) -> Option<Outstanding> {
+    /// Records that the segment at `start` is retransmitted as transmission `no` with this `stamp`.
+    pub(super) fn resend(
+        &mut self,
+        start: u64,
+        no: u64,
+        stamp: u64,
+        snapshot: Snapshot,
+    ) -> Option<Outstanding> {
         let place = self.place(start);
         let segment = self.segments.get_mut(place).filter(|s| s.start == start)?;
         match segment.state {
@@ -132,7 +140,7 @@ impl Board {
             }
         }
         (segment.no, segment.snapshot, segment.state, segment.judged) = (no, snapshot, State::Flying, false);
-        segment.probe = !segment.missing;
+        (segment.stamp, segment.probe) = (stamp, !segment.missing);
         segment.transmissions += 1;
         self.flying.insert(no, start);
         Some(*segment)

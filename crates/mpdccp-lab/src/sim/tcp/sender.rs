@@ -98,8 +98,12 @@ pub(crate) struct Sender {
     /// Data for undoing the latest reduction. `None` after an undo, or if the reduction's cause cannot be
     /// spurious.
     pub(super) undo: Option<Undo>,
-    /// Number of the first retransmission since none was in flight (`retrans_stamp`).
+    /// Number of the first transmission in the millisecond of the first retransmission since none was in
+    /// flight (`retrans_stamp`).
     pub(super) first_again: Option<u64>,
+    /// Millisecond of the latest transmission, and number of the first transmission in it. Timestamps have no
+    /// finer resolution.
+    tick: (u32, u64),
     /// Whether to send only new data until the next acknowledgement.
     pub(super) new_only: bool,
     /// Time at which to check again whether missing segments are lost.
@@ -146,6 +150,7 @@ impl Sender {
             cwr: false,
             undo: None,
             first_again: None,
+            tick: (0, 0),
             new_only: false,
             judge_at: None,
             forced: 0,
@@ -409,18 +414,22 @@ impl Sender {
         self.check_idle(now, inflight);
         let no = self.next_no;
         self.next_no += 1;
+        if self.tick.0 != milliseconds(now) {
+            self.tick = (milliseconds(now), no);
+        }
+        let stamp = self.tick.1;
         // A retransmission has the original size.
         let snapshot = self.sampler.on_sent(now, len + HEADERS as u32, inflight);
         self.burst = self.burst.saturating_sub(1);
         self.prr.iter_mut().for_each(Prr::on_sent);
-        let resent = if again { self.board.resend(start, no, snapshot) } else { None };
+        let resent = if again { self.board.resend(start, no, stamp, snapshot) } else { None };
         let len = resent.map_or(len, |s| s.len);
         let bytes = len + HEADERS as u32;
         if again {
             self.counters.retransmits += 1;
             if resent.is_some_and(|s| !s.probe) {
                 self.undo.iter_mut().for_each(Undo::on_resent);
-                self.first_again.get_or_insert(no);
+                self.first_again.get_or_insert(stamp);
             }
         } else {
             let state = State::Flying;
@@ -430,6 +439,7 @@ impl Sender {
                 len,
                 no,
                 snapshot,
+                stamp,
                 transmissions: 1,
                 state,
                 judged,

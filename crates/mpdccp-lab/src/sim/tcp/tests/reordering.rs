@@ -177,3 +177,30 @@ fn a_recovery_is_not_probed() {
     ack(&mut tcp, now + 50, window[1].start, newest, &[]);
     assert_eq!([50, 200].map(|later| sent(&mut tcp, now + later).len()), [2, 0]);
 }
+
+#[test]
+fn data_sent_in_the_millisecond_of_the_first_retransmission_proves_nothing() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let begun = open(&mut tcp);
+    let (window, now) = (sent(&mut tcp, begun), begun + 50);
+    let at = |i: usize| window[0].start + i as u64 * 1448;
+    ack(&mut tcp, now, at(1), window[0].no, &[]);
+    let (new, before) = (sent(&mut tcp, now)[0], packets(&tcp));
+    ack(&mut tcp, now, at(1), window[4].no, &[(at(2), at(5))]);
+    assert_eq!(sent(&mut tcp, now)[0].start, at(1));
+    ack(&mut tcp, now + 5, at(5), new.no, &[]);
+    assert!(packets(&tcp) < before, "{before} {}", packets(&tcp));
+}
+
+#[test]
+fn an_original_that_arrives_late_says_nothing_about_its_retransmission() {
+    for late in [true, false] {
+        let (mut tcp, now, window, _) = recovering(3);
+        let again = sent(&mut tcp, now)[0];
+        assert_eq!(again.start, window[1].start);
+        let echo = if late { window[1].no } else { again.no };
+        ack(&mut tcp, now + 60, window[2].start, echo, &[]);
+        assert_eq!(tcp.near.sender.detector.newest() >= Some(again.no), !late);
+    }
+}
