@@ -33,6 +33,9 @@ impl Sender {
             self.forget_retransmissions();
         }
         let (acked_before, arrived_to) = (self.acked, self.board.arrived_to(self.acked));
+        // A duplicate of a retransmitted segment after a hole proves that the original was overtaken.
+        let duplicate = ack.blocks.first().map(|(start, _)| *start);
+        let doubled = duplicate.filter(|start| ack.dsack && self.board.arrived_again(*start));
         // Process the SACK blocks in the order of Linux, because the last segment processed sets RACK's
         // round-trip time.
         let mut blocks = ack.blocks.get(usize::from(ack.dsack)..).unwrap_or_default().to_vec();
@@ -45,14 +48,14 @@ impl Sender {
         self.acked = self.acked.max(ack.upto);
         if ack.dsack {
             self.counters.dsack += 1;
-            self.detector.on_duplicate(self.next_no);
+            self.detector.on_duplicate();
             if let (Some(undo), Some((_, end))) = (&mut self.undo, ack.blocks.first()) {
                 undo.on_duplicate(*end);
             }
         }
         self.judge_timeout(now, ack, &newly, digest.advanced);
         let overtaken = newly.iter().filter(|s| s.transmissions == 1 && s.start < arrived_to);
-        if let Some(start) = overtaken.map(|s| s.start).min() {
+        if let Some(start) = overtaken.map(|s| s.start).chain(doubled).min() {
             self.detector.on_reordered(self.distance_from(start));
         }
         for (i, segment) in newly.iter().enumerate() {
@@ -61,6 +64,7 @@ impl Sender {
             let late = self.detector.undoes() && segment.transmissions > 1 && ack.echo < segment.stamp;
             self.arrived(now, segment, i >= selected && late, &mut digest);
         }
+        self.detector.adapt(newly.iter().map(|s| s.no).max(), self.next_no);
         if !newly.is_empty() {
             self.timers.on_progress(now, self.board.len() > 0);
         }

@@ -8,6 +8,8 @@ use mpdccp_units::Time;
 /// Number of later segments that must have arrived before a segment counts as lost (RFC 5681 section 3.2,
 /// RFC 9002 section 6.1.1).
 const THRESHOLD: u64 = 3;
+/// Largest reordering window, in quarters of the minimum round-trip time.
+const MOST_QUARTERS: u32 = 255;
 /// Number of recoveries after which the reordering window shrinks again (RFC 8985 section 6.2).
 const PERSIST: u32 = 16;
 
@@ -53,6 +55,8 @@ pub(crate) struct Detector {
     /// Whether to look for losses at the next acknowledgement.
     due: bool,
     reordered: bool,
+    /// Whether a duplicate was reported and the reordering window was not adapted since (`dsack_seen`).
+    duplicate: bool,
     /// Whether a segment was overtaken by more than [`THRESHOLD`] segments.
     far: bool,
     /// Reordering window, as a number of quarters of the minimum round-trip time.
@@ -121,13 +125,20 @@ impl Detector {
         self.rule == Rule::Three || self.far
     }
 
-    /// Handles a report that the receiver got a segment twice. If reordering was seen, this enlarges the
-    /// reordering window, at most once per round trip. `next` is the number that the next transmission will
-    /// have.
-    pub(crate) fn on_duplicate(&mut self, next: u64) {
-        if self.reordered && self.newest.is_some_and(|n| n >= self.grown) {
+    /// Handles a report that the receiver got a segment twice. It counts only if reordering was seen before.
+    pub(crate) fn on_duplicate(&mut self) {
+        self.duplicate |= self.reordered;
+    }
+
+    /// Enlarges the reordering window if a duplicate was reported, at most once per round trip. `newest` is
+    /// the newest transmission that an acknowledgement reports. Without one, the window waits for the next
+    /// acknowledgement. `next` is the number that the next transmission will have
+    /// (`tcp_rack_update_reo_wnd`).
+    pub(crate) fn adapt(&mut self, newest: Option<u64>, next: u64) {
+        let Some(newest) = newest else { return };
+        if core::mem::take(&mut self.duplicate) && newest >= self.grown {
             self.grown = next;
-            self.quarters = self.quarters.saturating_add(1);
+            self.quarters = self.quarters.saturating_add(1).min(MOST_QUARTERS);
             self.persist = PERSIST;
         }
     }
@@ -208,11 +219,18 @@ mod tests {
     fn duplicates_enlarge_the_window_for_sixteen_repaired_recoveries_if_reordering_was_seen() {
         let (rtt, mut d) = (rtt(), Detector::new(Rule::Rack));
         d.on_arrived(ms(100), 5, ms(90), false, &rtt);
-        d.on_duplicate(9);
+        d.on_duplicate();
+        d.adapt(Some(5), 9);
         assert_eq!(d.quarters, 1);
         d.on_reordered(1);
-        d.on_duplicate(9);
-        d.on_duplicate(10);
+        d.on_duplicate();
+        d.adapt(None, 9);
+        assert_eq!(d.quarters, 1, "nothing arrived");
+        d.adapt(Some(6), 9);
+        assert_eq!(d.quarters, 2);
+        d.on_duplicate();
+        d.adapt(Some(8), 10);
+        d.adapt(Some(9), 10);
         assert_eq!(d.quarters, 2, "once per round trip");
         let large = (0..20).take_while(|_| {
             d.on_repaired();
@@ -226,7 +244,8 @@ mod tests {
         let (rtt, mut d) = (rtt(), Detector::new(Rule::Rack));
         d.on_arrived(ms(100), 5, ms(90), false, &rtt);
         d.on_reordered(1);
-        d.on_duplicate(9);
+        d.on_duplicate();
+        d.adapt(Some(5), 9);
         (1..PERSIST).for_each(|_| d.on_repaired());
         d.on_duplicates_only();
         d.on_repaired();

@@ -182,6 +182,12 @@ impl Board {
         self.segments.iter().filter(repairs).count()
     }
 
+    /// Returns whether the segment at `start` was retransmitted, and has arrived after a hole.
+    pub(super) fn arrived_again(&self, start: u64) -> bool {
+        let segment = self.segments.get(self.place(start));
+        segment.is_some_and(|s| s.start == start && s.state == State::Arrived && s.transmissions > 1)
+    }
+
     /// Returns whether a tail loss probe repeated a segment that is not cumulatively acknowledged yet.
     pub(super) fn probed(&self) -> bool {
         self.segments.iter().any(|s| s.probe)

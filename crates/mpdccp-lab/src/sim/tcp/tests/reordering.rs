@@ -204,3 +204,17 @@ fn an_original_that_arrives_late_says_nothing_about_its_retransmission() {
         assert_eq!(tcp.near.sender.detector.newest() >= Some(again.no), !late);
     }
 }
+
+#[test]
+fn a_duplicate_after_a_hole_reveals_reordering() {
+    let (mut tcp, now, window, _) = recovering(usize::MAX);
+    let at = |i: usize| window[0].start + i as u64 * 1448;
+    let end = at(window.len());
+    tcp.write(20 * 1448);
+    let again = sent(&mut tcp, now)[1];
+    assert_eq!(again.start, at(2));
+    ack(&mut tcp, now + 50, at(1), again.no, &[(at(2), end)]);
+    assert!(!tcp.near.sender.detector.grows_after_holes());
+    duplicate(&mut tcp, now + 51, at(1), &[(at(2), at(3)), (at(2), end)]);
+    assert!(tcp.near.sender.detector.grows_after_holes());
+}
