@@ -281,7 +281,10 @@ impl Sender {
                     // In QUIC, the loss of a packet sent before the latest reduction causes no further
                     // reduction.
                     let counts = !self.detector.is_quic() || segment.no >= self.reduced_at;
-                    if self.recover.is_none() && counts {
+                    // If a retransmission is lost after a timeout, Linux begins a fast recovery, which reduces
+                    // the window once more (`tcp_fastretrans_alert`).
+                    let relapses = self.cause == Cause::Timeout && segment.transmissions > 1;
+                    if counts && (self.recover.is_none() || relapses && !self.detector.is_quic()) {
                         self.begin_recovery();
                         digest.congestion = true;
                     }
@@ -314,6 +317,6 @@ impl Sender {
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, repeated));
         (self.recover, self.reduced_at, self.cause) = (Some(self.next), self.next_no, Cause::Hole);
         // Retransmit the first lost segment immediately (RFC 5681 section 3.2).
-        self.forced = 1;
+        (self.forced, self.frto) = (1, None);
     }
 }

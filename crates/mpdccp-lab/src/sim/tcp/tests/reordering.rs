@@ -218,3 +218,22 @@ fn a_duplicate_after_a_hole_reveals_reordering() {
     duplicate(&mut tcp, now + 51, at(1), &[(at(2), at(3)), (at(2), end)]);
     assert!(tcp.near.sender.detector.grows_after_holes());
 }
+
+#[test]
+fn a_retransmission_lost_after_a_timeout_reduces_the_window_again() {
+    let (mut tcp, mut now, window) = slow_start("reno");
+    let at = |i: usize| window[i].start;
+    // A probe and a timeout.
+    while tcp.counters().retransmits < 2 {
+        now = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
+        sent(&mut tcp, now);
+    }
+    let head = tcp.near.sender.next_no - 1;
+    ack(&mut tcp, now + 50, at(1), head, &[]);
+    assert_eq!(sent(&mut tcp, now + 50).len(), 2);
+    let threshold = tcp.sender().controller().threshold();
+    // The first of the two retransmissions is lost.
+    ack(&mut tcp, now + 100, at(1), head, &[(at(2), at(3))]);
+    assert_eq!(tcp.sender().info("tcpi_ca_state"), Some(3));
+    assert!(tcp.sender().controller().threshold() < threshold, "{threshold:?}");
+}
