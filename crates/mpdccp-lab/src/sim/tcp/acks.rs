@@ -272,7 +272,9 @@ impl Sender {
 
     fn find_losses(&mut self, now: Time, digest: &mut Digest) {
         self.judge_at = None;
-        let certain = self.recover.is_some() || self.board.arrived() >= Detector::threshold();
+        // A reduction because of a mark is no recovery in this respect (`tcp_rack_reo_wnd`).
+        let recovering = self.recover.is_some() && self.cause != Cause::Mark;
+        let certain = recovering || self.board.arrived() >= Detector::threshold();
         let (mut from, mut latest) = (0, None);
         while let Some(segment) = self.board.flying_from(from).copied() {
             from = segment.no + 1;

@@ -237,3 +237,15 @@ fn a_retransmission_lost_after_a_timeout_reduces_the_window_again() {
     assert_eq!(tcp.sender().info("tcpi_ca_state"), Some(3));
     assert!(tcp.sender().controller().threshold() < threshold, "{threshold:?}");
 }
+
+#[test]
+fn a_segment_after_a_hole_does_not_prove_a_loss_because_of_a_mark() {
+    let (mut tcp, begun, window) = slow_start("reno");
+    tcp.use_ecn();
+    let (at, now) = (|i: usize| window[i].start, begun + 50);
+    let marked = Ack { upto: at(1), echo: window[0].no, window: 1 << 20, ece: true, ..Ack::default() };
+    tcp.handle(Time::from_millis(now), Side::Client, &Segment::Ack(marked));
+    assert!(tcp.near.sender.recover.is_some());
+    ack(&mut tcp, now, at(1), window[2].no, &[(at(2), at(3))]);
+    assert_eq!(tcp.sender().lost(), 0);
+}
