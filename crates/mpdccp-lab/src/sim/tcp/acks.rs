@@ -65,7 +65,7 @@ impl Sender {
             self.arrived(now, segment, i >= selected && late, &mut digest);
         }
         self.detector.adapt(newly.iter().map(|s| s.no).max(), self.next_no);
-        if !newly.is_empty() {
+        if !newly.is_empty() && self.restarts_timeout(&digest) {
             self.timers.on_progress(now, self.board.len() > 0);
         }
         digest.holds = !self.judge_recovery(now, ack, acked_before);
@@ -86,6 +86,14 @@ impl Sender {
     fn protects(&self, ack: &Ack) -> bool {
         let old = ack.sent_ms + 1 < self.recent_ms;
         self.detector.undoes() && old && (ack.upto != self.acked || ack.window > self.peer_window)
+    }
+
+    /// Returns whether an acknowledgement that reports arrivals restarts the timeout. Without progress, it does
+    /// so only if it reports data that was sent before the first segment was sent last, because the timeout
+    /// could otherwise be put off during a whole recovery (`tcp_clean_rtx_queue`).
+    fn restarts_timeout(&self, digest: &Digest) -> bool {
+        let sent_later = |at: Time| self.board.first().is_some_and(|first| at < first.snapshot.sent_at);
+        digest.advanced || self.detector.is_quic() || digest.oldest_sent_at.is_some_and(sent_later)
     }
 
     /// Judges whether the last timeout was spurious.

@@ -453,7 +453,8 @@ impl Sender {
         if let Some(rate) = limits.pacing {
             self.pacer.on_sent(now, bytes, rate, limits.quantum);
         }
-        self.timers.on_sent(now, inflight.packets == 0);
+        // Retransmitting the first segment restarts the timeout (`tcp_xmit_retransmit_queue`).
+        self.timers.on_sent(now, inflight.packets == 0 || start == self.acked);
         self.last_sent = Some(now);
         // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
         let (ecn, cwr) = (Data::capable(self.ecn && !again), !again && std::mem::take(&mut self.cwr));

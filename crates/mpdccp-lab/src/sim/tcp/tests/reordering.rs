@@ -249,3 +249,18 @@ fn a_segment_after_a_hole_does_not_prove_a_loss_because_of_a_mark() {
     ack(&mut tcp, now, at(1), window[2].no, &[(at(2), at(3))]);
     assert_eq!(tcp.sender().lost(), 0);
 }
+
+#[test]
+fn only_progress_and_retransmitting_the_first_segment_restart_the_timeout() {
+    let (mut tcp, begun, window) = slow_start("cubic");
+    let (at, now) = (|i: usize| window[i].start, begun + 50);
+    ack(&mut tcp, now, at(1), window[0].no, &[]);
+    ack(&mut tcp, now + 5, at(1), window[2].no, &[(at(2), at(3))]);
+    tcp.near.sender.judge_at = None;
+    // A timeout of 63 ticks and a tick.
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 256)));
+
+    let (mut tcp, now, _, _) = recovering(3);
+    assert!(!sent(&mut tcp, now + 40).is_empty());
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 40 + 256)));
+}
