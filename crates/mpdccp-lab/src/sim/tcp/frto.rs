@@ -25,15 +25,16 @@ impl Frto {
     }
 
     /// Handles an acknowledgement. `original` means that the acknowledgement reports a segment that was never
-    /// retransmitted. `advanced` means that the cumulative acknowledgement advanced.
+    /// retransmitted. `advanced` means that the cumulative acknowledgement advanced. As in Linux, a duplicate
+    /// acknowledgement before the first advance proves nothing (`tcp_process_loss`).
     pub(super) fn on_ack(&mut self, original: bool, advanced: bool) -> Judged {
         if original {
             Judged::Spurious
-        } else if advanced && !self.probing {
-            self.probing = true;
-            Judged::Open
-        } else {
+        } else if self.probing {
             Judged::Real
+        } else {
+            self.probing = advanced;
+            Judged::Open
         }
     }
 }
@@ -46,8 +47,9 @@ mod tests {
     fn a_timeout_is_spurious_if_an_original_arrives() {
         let begun = Frto::default();
         assert_eq!(begun.clone().on_ack(true, true), Judged::Spurious);
-        assert_eq!(begun.clone().on_ack(false, false), Judged::Real);
         let mut moved = begun;
+        assert_eq!(moved.on_ack(false, false), Judged::Open);
+        assert!(!moved.probing());
         assert_eq!(moved.on_ack(false, true), Judged::Open);
         assert!(moved.probing() && !begun.probing());
         assert_eq!(moved.clone().on_ack(true, true), Judged::Spurious);
