@@ -10,8 +10,9 @@ use super::segment::MSS;
 
 /// Initial window in bytes, which is half of the default receive buffer (`tcp_rmem`).
 const INITIAL: u64 = 65_535;
-/// Maximum window in bytes: the part of the largest receive buffer that is not overhead.
-const MOST: u64 = 16 << 20;
+/// Maximum window in bytes: half of the largest receive buffer, 6 MB (`tcp_rmem`). The other half is for
+/// overhead (`tcp_adv_win_scale`).
+const MOST: u64 = 3 << 20;
 /// Number of acknowledgements whose send times are kept because they may still be echoed.
 const REMEMBERED: usize = 4096;
 
@@ -160,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn never_beyond_the_buffer() {
+    fn never_beyond_half_of_a_buffer_of_6_mb() {
         let mut w = Window::default();
         w.on_ack_sent(Time::ZERO, 1);
         w.on_data(Time::from_millis(10), 1, 100 << 20);
-        assert_eq!(w.limit, MOST);
+        assert_eq!(2 * w.limit, 6 << 20);
     }
 }
