@@ -8,7 +8,7 @@ use mpdccp_units::Time;
 use super::frto::Judged;
 use super::loss_detector::{Cause, Detector, Verdict};
 use super::prr::Prr;
-use super::scoreboard::{Outstanding, State};
+use super::scoreboard::Outstanding;
 use super::segment::Ack;
 use super::sender::{Digest, Sender};
 use super::timers::{SLACK, after};
@@ -98,7 +98,8 @@ impl Sender {
 
     /// Judges whether the last timeout was spurious.
     fn judge_timeout(&mut self, now: Time, ack: &Ack, newly: &[Outstanding], advanced: bool) {
-        let original = newly.iter().any(|s| s.state == State::Lost && s.transmissions == 1);
+        let end = self.recover.unwrap_or_default();
+        let original = newly.iter().any(|s| s.transmissions == 1 && s.end() <= end);
         let delayed = advanced && self.undo.is_some() && self.delayed(ack.echo);
         let Some(frto) = &mut self.frto else { return };
         match frto.on_ack(original || delayed, advanced) {

@@ -101,6 +101,12 @@ impl Detector {
         self.newest = self.newest.max(Some(no));
     }
 
+    /// Returns whether a segment was sent within the last round-trip time, so that no answer can be expected.
+    /// QUIC makes no such distinction.
+    pub(crate) fn is_recent(&self, now: Time, sent_at: Time) -> bool {
+        self.rule == Rule::Rack && now < sent_at + self.took
+    }
+
     /// Makes the next [`take_due`](Self::take_due) return true.
     pub(crate) fn set_due(&mut self) {
         self.due = true;

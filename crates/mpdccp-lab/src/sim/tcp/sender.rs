@@ -290,11 +290,16 @@ impl Sender {
     }
 
     fn on_timeout(&mut self, now: Time) {
-        if self.board.first().is_some_and(|first| first.state == State::Arrived) {
+        let forgotten = self.board.first().is_some_and(|first| first.state == State::Arrived);
+        if forgotten {
             self.board.forget_arrivals();
         }
         for segment in self.board.all_flying() {
-            self.lose(now, &segment, false);
+            let recent = self.detector.is_recent(now, segment.snapshot.sent_at);
+            // Linux spares recent segments other than the first (`tcp_timeout_mark_lost`).
+            if forgotten || !recent || segment.start == self.acked {
+                self.lose(now, &segment, false);
+            }
         }
         // Whether this timeout follows another without progress in between (`icsk_retransmits`).
         let repeated = self.timers.backoff() > 0;
@@ -309,11 +314,12 @@ impl Sender {
         let reduced =
             self.recover.is_some() && self.cause != Cause::Timeout && self.cc.limits().pacing.is_none();
         if self.recover.is_none() || (self.cause == Cause::Timeout && !repeated) {
-            self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
+            let repairing = self.board.repairing() as u64;
+            self.undo = self.detector.undoes().then(|| Undo::new(self.acked, repairing));
         }
         (self.recover, self.reduced_at, self.cause) = (Some(self.next), self.next_no, Cause::Timeout);
         self.cc.on_rto(now);
-        self.restart = reduced.then_some(1);
+        self.restart = reduced.then(|| self.board.inflight().packets + 1);
         if reduced {
             self.cc.on_spurious_loss(now);
         }

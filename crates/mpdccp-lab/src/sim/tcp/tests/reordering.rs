@@ -264,3 +264,22 @@ fn only_progress_and_retransmitting_the_first_segment_restart_the_timeout() {
     assert!(!sent(&mut tcp, now + 40).is_empty());
     assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 40 + 256)));
 }
+
+#[test]
+fn a_timeout_spares_what_was_sent_within_a_round_trip() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(2 * 1448);
+    let begun = open(&mut tcp);
+    let first = sent(&mut tcp, begun);
+    ack(&mut tcp, begun + 50, 2 * 1448, first[1].no, &[]);
+    tcp.write(3 * 1448);
+    assert_eq!(sent(&mut tcp, begun + 50).len(), 3);
+    let due = |tcp: &Tcp| tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
+    let probe = due(&tcp);
+    assert_eq!(sent(&mut tcp, probe).len(), 1);
+    let timeout = due(&tcp);
+    tcp.write(1448);
+    assert_eq!(sent(&mut tcp, timeout - 8).len(), 1);
+    assert_eq!(sent(&mut tcp, timeout).len(), 1);
+    assert_eq!(["tcpi_unacked", "tcpi_lost"].map(|field| tcp.sender().info(field)), [Some(4), Some(3)]);
+}
