@@ -88,9 +88,9 @@ impl Sender {
         self.detector.undoes() && old && (ack.upto != self.acked || ack.window > self.peer_window)
     }
 
-    /// Returns whether an acknowledgement that reports arrivals restarts the timeout. Without progress, it does
-    /// so only if it reports data that was sent before the first segment was sent last, because the timeout
-    /// could otherwise be put off during a whole recovery (`tcp_clean_rtx_queue`).
+    /// Returns whether an acknowledgement that reports arrivals restarts the timeout. Without progress, it
+    /// does so only if it reports data that was sent before the first segment was sent last, because the
+    /// timeout could otherwise be put off during a whole recovery (`tcp_clean_rtx_queue`).
     fn restarts_timeout(&self, digest: &Digest) -> bool {
         let sent_later = |at: Time| self.board.first().is_some_and(|first| at < first.snapshot.sent_at);
         digest.advanced || self.detector.is_quic() || digest.oldest_sent_at.is_some_and(sent_later)
@@ -292,8 +292,8 @@ impl Sender {
                     // In QUIC, the loss of a packet sent before the latest reduction causes no further
                     // reduction.
                     let counts = !self.detector.is_quic() || segment.no >= self.reduced_at;
-                    // If a retransmission is lost after a timeout, Linux begins a fast recovery, which reduces
-                    // the window once more (`tcp_fastretrans_alert`).
+                    // If a retransmission is lost after a timeout, Linux begins a fast recovery, which
+                    // reduces the window once more (`tcp_fastretrans_alert`).
                     let relapses = self.cause == Cause::Timeout && segment.transmissions > 1;
                     if counts && (self.recover.is_none() || relapses && !self.detector.is_quic()) {
                         self.begin_recovery();

@@ -162,8 +162,8 @@ impl Receiver {
     }
 
     /// Sends the delayed acknowledgement before data at `start..end` is added, unless the data belongs to one
-    /// of the newest blocks, because a new block could displace another one from it. As in Linux, the data
-    /// itself then causes no acknowledgement (`tcp_sack_new_ofo_skb`). Returns whether it was sent.
+    /// of the newest blocks. Otherwise a new block could displace one that was not reported yet. As in Linux,
+    /// the data itself then causes no acknowledgement (`tcp_sack_new_ofo_skb`). Returns whether it was sent.
     fn flush(&mut self, now: Time, start: u64, end: u64) -> bool {
         let extended = self.blocks().take(SURE_BLOCKS).any(|(s, e)| start <= e && s <= end);
         let flushes = self.gathered > 0 && !extended && self.recent.len() >= SURE_BLOCKS;
