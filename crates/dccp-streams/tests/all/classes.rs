@@ -112,8 +112,8 @@ fn bytes_that_a_raised_limit_admits_are_backlog() {
     assert_eq!(pair.ends[0].backlog_of(0), 0);
 }
 
-/// A rule of the owner can keep a class off the faster path. The class's data would then only be sent over the
-/// slow path again.
+/// A rule of the owner can keep a class off the faster path. The class's data would then only be sent over
+/// the slow path again.
 #[test]
 fn stuck_data_is_retransmitted_only_if_its_class_may_use_the_faster_path() {
     for may in [false, true] {

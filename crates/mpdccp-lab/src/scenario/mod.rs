@@ -247,8 +247,8 @@ impl Scenario {
         at
     }
 
-    /// Returns a short phrase for the event at `at_s` in a cell, or "the change" if different events happen at
-    /// that time.
+    /// Returns a short phrase for the event at `at_s` in a cell, or "the change" if different events happen
+    /// at that time.
     pub fn event_words(&self, at_s: f64, cell: &Cell) -> &'static str {
         let mut words = None;
         let mut say = |said: &'static str| {
