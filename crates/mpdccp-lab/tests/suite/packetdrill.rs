@@ -107,5 +107,5 @@ fn a_connection_that_the_model_opens() {
         Err(Failure::Differs { line: 10, got, .. }) => got,
         other => panic!("{other:?}"),
     };
-    assert_eq!(nothing(Some("cubic")), "`> . 4001:5001(1000)` at 0.352 s");
+    assert_eq!(nothing(Some("cubic")), "`> . 4001:5001(1000)` at 0.356 s");
 }
