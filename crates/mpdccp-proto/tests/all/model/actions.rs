@@ -23,7 +23,7 @@ impl State {
                 next.pending[*end][place(*told)] = None;
                 next.release(*told);
             }
-            Action::Probe(end, c) => next.send_acking(*end, *c, Sync),
+            Action::Probe(end, c) => next.send_acking(*end, *c, Sync(false)),
             Action::Command(command) => next.command(*command),
         }
         if self.is_fault(action) {

@@ -60,8 +60,10 @@ enum Kind {
     /// A Close. The value says whether it has MP_CLOSE.
     Close(bool),
     Reset(Code),
-    Sync,
-    SyncAck,
+    /// A Sync. The value says whether it carries the HMAC of a join in PARTOPEN.
+    Sync(bool),
+    /// A SyncAck. The value is the same as for a Sync.
+    SyncAck(bool),
 }
 use Kind::{Ack, Close, Data, Request, Reset, Response, Sync, SyncAck};
 
@@ -274,6 +276,9 @@ impl State {
             }
             return;
         }
+        // A Sync or SyncAck that overtakes the client's Ack moves the server to OPEN (RFC 4340 section 8.5,
+        // step 11), so in PARTOPEN it carries the HMAC of the join, too.
+        let proves = c > 0 && state == Conn::PartOpen;
         let half = self.half(end, c);
         // Step 4: only an answer to this Request is valid.
         if state == Conn::Request {
@@ -298,12 +303,12 @@ impl State {
         if !(seq && ack && same) {
             // A later Request has overtaken this one; see docs/rfc4340.md.
             let overtaken = packet.kind == Request && state == Conn::Respond;
-            if !matches!(packet.kind, Sync | SyncAck) && !overtaken {
+            if !matches!(packet.kind, Sync(_) | SyncAck(_)) && !overtaken {
                 let (ack, inc) = match packet.kind {
                     Reset(_) => (half.gsr, half.inc),
                     _ => (packet.seq, packet.inc),
                 };
-                self.send(end, c, Sync, Some(ack));
+                self.send(end, c, Sync(proves), Some(ack));
                 if end == CLIENT
                     && let Some(sync) = self.net.last_mut()
                 {
@@ -313,7 +318,7 @@ impl State {
             return;
         }
         half.gsr = half.gsr.max(packet.seq);
-        if packet.kind != Sync {
+        if !matches!(packet.kind, Sync(_)) {
             half.gar = half.gar.max(packet.ack.unwrap_or(0));
         }
         // Step 7: no Data arrives from this client in RESPOND, because the client sends none before OPEN.
@@ -333,7 +338,11 @@ impl State {
             (Conn::Respond, _) => {
                 // RFC 9897 section 3.3: the first packet of a join must prove that the client knows the keys.
                 // A Close need not, because it ends the subflow anyway.
-                if c > 0 && !matches!(packet.kind, Ack { handshake: true, .. } | Close(_)) {
+                let proven = matches!(
+                    packet.kind,
+                    Ack { handshake: true, .. } | Sync(true) | SyncAck(true) | Close(_)
+                );
+                if c > 0 && !proven {
                     self.send_acking(end, c, Reset(Code::OptionError));
                     return self.gone(end, c, Conn::Closed);
                 }
@@ -344,12 +353,12 @@ impl State {
                 // earlier one.
                 for old in (1..CONNS).filter(|old| *old != c) {
                     if self.is_open(end, old) {
-                        self.send_acking(end, old, Sync);
+                        self.send_acking(end, old, Sync(false));
                     }
                 }
             }
             (Conn::PartOpen, Response) => return self.handshake_ack(c),
-            (Conn::PartOpen, Sync) => {}
+            (Conn::PartOpen, Sync(_)) => {}
             (Conn::PartOpen, _) => {
                 half.state = Conn::Open;
                 self.opened(end, c, ends);
@@ -368,7 +377,7 @@ impl State {
                 }
                 self.gone(end, c, Conn::Closed);
             }
-            Sync => self.send(end, c, SyncAck, Some(packet.seq)),
+            Sync(_) => self.send(end, c, SyncAck(proves), Some(packet.seq)),
             Data(told, mp_seq) => self.on_told(end, c, told, mp_seq),
             Ack { confirms: Some((told, mp_seq)), .. } => self.on_confirm(end, told, mp_seq),
             _ => {}

@@ -121,6 +121,7 @@ impl Replay {
         let options: Vec<MpOption<'_>> =
             packet.options().filter_map(|o| if let Ok(Opt::Mp(mp)) = o { Some(mp) } else { None }).collect();
         let has = |test: fn(&MpOption<'_>) -> bool| options.iter().any(test);
+        let hmac = has(|o| matches!(o, MpOption::Hmac(_)));
         let kind = match header.ptype {
             PacketType::Request => Request,
             PacketType::Response => Response,
@@ -134,15 +135,15 @@ impl Replay {
                         .collect();
                     self.told(1 - from, &list)
                 });
-                Ack { handshake: has(|o| matches!(o, MpOption::Hmac(_))), confirms: told }
+                Ack { handshake: hmac, confirms: told }
             }
             PacketType::Data => match self.told(from, &options) {
                 Some((told, mp_seq)) => Data(told, mp_seq),
                 None => return Err(LeftOut("data")),
             },
             PacketType::Close => Close(has(|o| matches!(o, MpOption::Close(_)))),
-            PacketType::Sync => Sync,
-            PacketType::SyncAck => SyncAck,
+            PacketType::Sync => Sync(hmac),
+            PacketType::SyncAck => SyncAck(hmac),
             PacketType::Reset => Reset(match header.reset.unwrap().code {
                 ResetCode::Closed => Code::Closed,
                 ResetCode::Aborted => Code::Aborted,
@@ -370,7 +371,7 @@ impl Replay {
     /// Returns the model's action for a timer whose firing sends this packet.
     fn cause(&self, end: usize, sent: &Sent) -> Action {
         match sent.kind {
-            Sync => Action::Probe(end, sent.conn),
+            Sync(_) => Action::Probe(end, sent.conn),
             Data(told, _) => Action::Repeat(end, told, false),
             Reset(_) => Action::Timer(end, sent.conn, true),
             _ => Action::Timer(end, sent.conn, false),
@@ -414,7 +415,7 @@ impl Replay {
                     (Action::Probe(_, c), _) => {
                         self.deliver(&packets[0])?;
                         let answers = |p: &Packet| {
-                            (p.conn, p.from) == (c, 1 - end) && matches!(p.kind, SyncAck | Reset(_))
+                            (p.conn, p.from) == (c, 1 - end) && matches!(p.kind, SyncAck(_) | Reset(_))
                         };
                         if let Some(answer) = self.flying.last().map(|(p, _)| *p).filter(answers) {
                             self.deliver(&answer)?;
