@@ -59,6 +59,8 @@ pub struct RateSampler {
     delivered: Amount,
     delivered_at: Time,
     first_sent_at: Time,
+    /// Time at which both intervals last began anew.
+    began_at: Time,
     lost: Amount,
     /// Packets sent until this many packets have been delivered are marked application-limited. 0 means no
     /// marking.
@@ -76,6 +78,7 @@ impl RateSampler {
         if inflight.packets == 0 {
             self.first_sent_at = now;
             self.delivered_at = now;
+            self.began_at = now;
         }
         Snapshot {
             delivered: self.delivered,
@@ -90,6 +93,11 @@ impl RateSampler {
 
     /// The packet with this snapshot and size was reported received.
     pub fn on_acked(&mut self, now: Time, snapshot: &Snapshot, bytes: u32) {
+        // After a spurious timeout, packets from before the intervals began can still arrive. They are not part
+        // of these intervals.
+        if snapshot.sent_at < self.began_at {
+            return;
+        }
         self.delivered = self.delivered.plus(bytes);
         self.delivered_at = self.delivered_at.max(now);
         self.ages = (self.ages.0.saturating_add(now.since(snapshot.sent_at)), self.ages.1 + 1);
@@ -180,6 +188,21 @@ mod tests {
     /// Sends `n` packets, the first at `start` ms and the others `gap` ms apart.
     fn send(s: &mut RateSampler, start: u64, gap: u64, n: u64) -> Vec<Snapshot> {
         (0..n).map(|i| s.on_sent(ms(start + i * gap), 1000, packets(i))).collect()
+    }
+
+    #[test]
+    fn late_packets_from_before_a_timeout_do_not_raise_the_rate() {
+        let mut s = RateSampler::default();
+        let old = send(&mut s, 0, 10, 10);
+        // All ten count as lost, so nothing is in flight. The next packet begins new intervals.
+        old.iter().for_each(|_| s.on_lost(1000));
+        let new = s.on_sent(ms(1_000), 1000, Amount::default());
+        for (i, p) in old.iter().enumerate() {
+            s.on_acked(ms(1_010 + i as u64), p, 1000);
+            assert!(s.sample(None).is_none());
+        }
+        s.on_acked(ms(1_100), &new, 1000);
+        assert_eq!(s.sample(None).unwrap().delivered.packets, 1);
     }
 
     #[test]
