@@ -1,9 +1,8 @@
 //! Distinguishes the path's own losses from losses due to sending too much.
 //!
 //! A path with random losses loses the same share at any rate, whereas a full queue or a policer drops only
-//! what exceeds its rate. Losses of packets sent at less than the estimated rate are therefore the path's
-//! own, unless there is a queue, which other flows may keep full. As in BBRv3, losses count as congestion if
-//! they exceed this share by more than 2 % of the packets.
+//! what exceeds its rate. Losses of packets sent in phases of a low rate are therefore the path's own. As in
+//! BBRv3, losses count as congestion if they exceed this share by more than 2 % of the packets.
 
 use mpdccp_units::Time;
 
@@ -20,6 +19,9 @@ const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
 const FEW: f64 = 1.0 / LOSS_THRESH;
 /// Number of standard deviations by which a count exceeds its mean by chance in 0.1 % of cases.
 pub(crate) const CHANCE: f64 = 3.0;
+/// Number of packets that suffices to measure the path's own losses: if a path loses the tolerated share,
+/// chance changes the measured share by at most as much.
+const ENOUGH: f64 = CHANCE * CHANCE / LOSS_THRESH;
 /// Number of separate losses, in rounds judged together, that indicates congestion. A rate that is too high
 /// causes losses repeatedly, not just once.
 const TIMES: u32 = 2;
@@ -34,6 +36,12 @@ pub(crate) const MANY: f64 = MANY_LOST / LOSS_THRESH;
 struct Counts {
     all: f64,
     lost: f64,
+}
+
+impl Counts {
+    fn share(&self) -> f64 {
+        if self.all > 0.0 { self.lost / self.all } else { 0.0 }
+    }
 }
 
 /// A stretch of rounds that are judged together: packets delivered, lost and marked since it began.
@@ -56,12 +64,14 @@ pub(crate) struct Losses {
     own: Counts,
     /// Counts of the newest low phases, which have not been judged yet.
     recent: Counts,
+    /// Number of packets measured since [`Self::measure_again`].
+    measured: f64,
     /// Whether the newest delivered packet met a queue.
     queue: bool,
     stretch: Option<Stretch>,
     bursts: Bursts,
-    /// Number of losses in the last stretch that had congestion.
-    lost: f64,
+    /// Packets and losses of the last stretch that had congestion.
+    congested: Counts,
 }
 
 /// Statistics of loss bursts. If losses come in bursts, chance explains a larger excess than with independent
@@ -165,6 +175,7 @@ impl Losses {
 
     fn judge_low_phases(&mut self) {
         let Counts { all, lost } = core::mem::take(&mut self.recent);
+        self.measured += all;
         if lost > MOST_OWN * all {
             return;
         }
@@ -179,7 +190,33 @@ impl Losses {
     /// Returns the number of losses in the last stretch in which more packets were lost than the path's own
     /// losses explain.
     pub(crate) fn lost(&self) -> f64 {
-        self.lost
+        self.congested.lost
+    }
+
+    /// Returns whether the path's own losses are now known to explain the losses of the last stretch that had
+    /// congestion.
+    pub(crate) fn own_explain_last(&self) -> bool {
+        self.own.lost > 0.0 && self.congested.lost <= self.bound(self.congested.all)
+    }
+
+    /// Returns whether the losses of the running stretch would be congestion if the path had no losses of its
+    /// own.
+    pub(crate) fn only_own_explain(&self) -> bool {
+        self.stretch.is_some_and(|s| {
+            s.times >= TIMES && s.counts.lost > self.bound_with(Counts::default(), s.counts.all)
+        })
+    }
+
+    /// Halves the weight of the known own losses, because they are about to be measured again.
+    pub(crate) fn measure_again(&mut self) {
+        self.own.all /= 2.0;
+        self.own.lost /= 2.0;
+        self.measured = 0.0;
+    }
+
+    /// Returns whether enough packets have been measured since the last call of [`Self::measure_again`].
+    pub(crate) fn measured(&self) -> bool {
+        self.measured >= ENOUGH
     }
 
     /// Ends a round. If more packets were lost than the path's own losses explain, returns the rate of the
@@ -194,7 +231,7 @@ impl Losses {
         let marked = s.marked > (LOSS_THRESH * n).max(1.0);
         let lasted = now.since(s.since).as_secs_f64();
         if lost || marked {
-            self.lost = s.counts.lost;
+            self.congested = s.counts;
             self.restart(now);
             return (lasted > 0.0).then(|| s.delivered as f64 / lasted);
         }
@@ -208,15 +245,20 @@ impl Losses {
 
     /// Returns the share of packets that the path loses regardless of the sending rate.
     pub(crate) fn own_share(&self) -> f64 {
-        if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
+        self.own.share()
     }
 
     /// Returns the largest number of losses among `n` packets that is not congestion: the path's expected own
     /// losses, the tolerated share, and three standard deviations.
     pub(crate) fn bound(&self, n: f64) -> f64 {
-        let expected = self.own_share() * n;
+        self.bound_with(self.own, n)
+    }
+
+    /// Like [`Self::bound`], but with `own` as the path's own losses.
+    fn bound_with(&self, own: Counts, n: f64) -> f64 {
+        let expected = own.share() * n;
         // The estimate of the path's own losses varies as much as the losses themselves.
-        let variance = if expected > 0.0 { expected * (1.0 + n / self.own.all) } else { 0.0 };
+        let variance = if expected > 0.0 { expected * (1.0 + n / own.all) } else { 0.0 };
         LOSS_THRESH * n + expected + CHANCE * libm::sqrt((variance + 1.0) * self.bursts.spread())
     }
 

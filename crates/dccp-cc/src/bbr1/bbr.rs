@@ -50,6 +50,8 @@ pub struct Bbr1 {
     pub(super) filled_pipe: bool,
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
+    /// RTT above which there was a queue when bandwidth last grew.
+    pub(super) full_bw_rtt: Duration,
     pub(super) lost_in_round: bool,
     /// Whether, at some time in the current round, the window was full and the amount in flight exceeded
     /// Startup's window without the jitter allowance.
@@ -120,6 +122,7 @@ impl Bbr1 {
             filled_pipe: false,
             full_bw: 0.0,
             full_bw_count: 0,
+            full_bw_rtt: Duration::MAX,
             lost_in_round: false,
             overfull: false,
             startup_round_start: Time::ZERO,

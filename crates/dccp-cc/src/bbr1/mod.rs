@@ -19,7 +19,7 @@ pub use bbr::{Bbr1, WITHOUT};
 use long_term::Look;
 use mpdccp_units::{Duration, Rate, Time};
 use path_model::RTPROP_FILTER;
-use states::{Drained, Recovery, State};
+use states::{Doubt, Drained, Recovery, State};
 pub use tuning::Tuning;
 pub(crate) use tuning::{NEAR, UNDRAINED};
 
@@ -102,18 +102,13 @@ impl Bbr1 {
     }
 
     /// Tuned variant: limits BtlBw to the delivered rate and delays the next probe if more packets are lost
-    /// than the path's own losses explain.
+    /// than the path's own losses explain. If nothing but the path's own losses can explain the losses,
+    /// measures them again.
     fn check_losses(&mut self, ev: &AckEvent<'_>) {
         let units = self.units.of(ev.acked);
-        let queue = ev.rtt.is_some_and(|rtt| rtt > self.path.queue_rtt(self.path.bw(), self.units.packet()));
-        self.losses.on_delivered(
-            ev.rate.as_ref().map(|rs| rs.sent_at),
-            ev.acked.packets,
-            units,
-            ev.ce,
-            queue,
-        );
-        self.losses.on_gain(ev.now, self.pacing_gain < 1.0);
+        let sent_at = ev.rate.as_ref().map(|rs| rs.sent_at);
+        self.losses.on_delivered(sent_at, ev.acked.packets, units, ev.ce, false);
+        self.losses.on_gain(ev.now, self.state == State::ProbeRtt && self.probe_rtt.done.is_some());
         if !ev.round_end {
             return;
         }
@@ -125,12 +120,20 @@ impl Bbr1 {
             self.losses.restart(ev.now);
             return;
         }
-        let Some(rate) = self.losses.on_round_end(ev.now) else { return };
+        let only_own = self.losses.only_own_explain();
+        let congested = self.losses.on_round_end(ev.now);
         if self.state == State::Startup {
-            self.congested = true;
+            self.congested = congested.is_some();
             return;
         }
         let bw = self.path.bw();
+        let measured = self.probe_rtt.ended.is_some_and(|ended| ev.now <= ended + RTPROP_FILTER);
+        let losses = if congested.is_some() { self.losses.lost() > 0.0 } else { only_own };
+        if losses && !measured {
+            self.losses.measure_again();
+            self.probe_rtt.doubt = Some(Doubt { bw, rate: congested.unwrap_or(bw) });
+        }
+        let Some(rate) = congested else { return };
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
         // As in BBRv3, the next probe starts after a random time of two to three seconds at the latest. It
         // starts earlier if Reno would have grown by a BDP and the time `repaid` has passed.

@@ -27,9 +27,20 @@ impl State {
     }
 }
 
+/// Losses that may be the path's own. ProbeRTT finds out, because its rate is too low to build a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    /// BtlBw before the response to the losses, in units per second.
+    pub(super) bw: f64,
+    /// Rate at which packets were delivered, in units per second.
+    pub(super) rate: f64,
+}
+
 /// Variables of ProbeRTT (section 4.3.5).
 #[derive(Debug, Default)]
 pub(super) struct ProbeRtt {
+    /// If set, ProbeRTT also measures the path's own losses.
+    pub(super) doubt: Option<Doubt>,
     /// Whether another path of the session is in ProbeRTT.
     pub(super) hold: bool,
     /// Earliest end of the phase, set once the amount in flight is low enough.

@@ -134,13 +134,16 @@ impl Bbr1 {
         let lost = core::mem::take(&mut self.lost_in_round);
         let overfull = core::mem::take(&mut self.overfull);
         let bw = self.path.bw();
-        let queue = least.is_some_and(|rtt| rtt > self.path.queue_rtt(bw, self.units.packet()));
+        // This flow's own queue looks like jitter, and would raise the limit. So use a limit from before.
+        let limit = self.path.queue_rtt(bw, self.units.packet());
+        let queue = least.is_some_and(|rtt| rtt > limit.min(self.full_bw_rtt));
         let busy = self.congested || (self.tuning.full_pipe_shows && (queue || overfull));
         if !busy && ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
             return;
         }
         if bw >= self.full_bw * FULL_BW_GROWTH {
             self.full_bw = bw;
+            self.full_bw_rtt = limit;
             self.full_bw_count = 0;
             return;
         }
@@ -150,12 +153,15 @@ impl Bbr1 {
             self.filled_pipe = true;
             return;
         }
-        let shows = queue || lost || ev.rtt.is_some_and(|rtt| rtt > self.path.near_rtprop());
+        // A queue on the return path limits the rate, too.
+        let near = self.path.near_rtprop();
+        let shows = queue || lost || ev.rtt.is_some_and(|rtt| rtt.saturating_add(ev.returning) > near);
         if self.tuning.full_pipe_shows && !shows {
             return;
         }
         self.full_bw_count += 1;
-        if self.full_bw_count >= FULL_BW_ROUNDS {
+        // A single round is enough if all its packets met a queue.
+        if self.full_bw_count >= FULL_BW_ROUNDS || (self.tuning.full_pipe_shows && queue) {
             self.filled_pipe = true;
         }
     }
@@ -204,7 +210,8 @@ impl Bbr1 {
             self.update_rtprop(ev.now, rtt, expired, ev.rate.as_ref());
         }
         if self.tuning.gentle_probe_rtt {
-            expired = self.path.rtprop_expired(ev.now) && !self.probe_rtt.hold;
+            let due = self.path.rtprop_expired(ev.now) || self.probe_rtt.doubt.is_some();
+            expired = due && !self.probe_rtt.hold;
         }
         // The queue of a shared bottleneck drains only if all subflows that share this bottleneck drain
         // together.
@@ -215,6 +222,10 @@ impl Bbr1 {
             self.prior_cwnd = self.saved_cwnd();
             self.state = State::ProbeRtt;
             self.pacing_gain = 1.0;
+            if let Some(doubt) = self.probe_rtt.doubt {
+                // Half of the BDP can be less than the lowest window, so halve the rate, too.
+                self.pacing_gain = tuning::PROBE_RTT_GAIN * (doubt.rate / self.path.bw()).min(1.0);
+            }
             self.cwnd_gain = 1.0;
             self.probe_rtt.done = None;
             self.probe_rtt.low_rate = (ev.delivered.packets, ev.delivered.packets);
@@ -262,8 +273,10 @@ impl Bbr1 {
         }
         p.round_done |= ev.rate.as_ref().is_some_and(|rs| rs.prior_delivered.packets >= p.round);
         let least = p.least;
-        let confirmed = self.tuning.gentle_probe_rtt && least.is_some_and(|l| l <= self.path.near_rtprop());
-        if confirmed || (p.round_done && ev.now > done) {
+        let near = self.path.near_rtprop();
+        let confirmed = self.tuning.gentle_probe_rtt && p.doubt.is_none() && least.is_some_and(|l| l <= near);
+        let measured = p.doubt.is_some() && self.losses.measured();
+        if confirmed || (p.round_done && (measured || ev.now > done)) {
             self.path.rtprop_stamp = ev.now;
             p.ended = Some(ev.now);
             if self.tuning.gentle_probe_rtt
@@ -272,6 +285,14 @@ impl Bbr1 {
             {
                 self.path.set_rtprop(ev.now, least);
             }
+            if let Some(doubt) = self.probe_rtt.doubt.take()
+                && self.losses.own_explain_last()
+            {
+                self.path.restore_bandwidth(doubt.bw);
+                self.no_probe_until = None;
+                self.probe_lost = false;
+            }
+            self.pacing_gain = 1.0;
             self.drained = None;
             self.restore_cwnd();
             // BBRExitProbeRTT.

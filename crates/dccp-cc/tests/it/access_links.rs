@@ -48,7 +48,7 @@ fn cubic_gets_its_share_of_a_short_queue() {
         let (with, without) = (share(Bbr1Tuning::TUNED, mbps, rtt, bdps), share(without, mbps, rtt, bdps));
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {with:.2}, {without:.2}");
         assert!((0.4..2.5).contains(&with), "{with}");
-        assert!(bdps > 1.0 || without > 2.0, "{without}");
+        assert!(bdps > 1.0 || without > 1.5, "{without}");
     }
 }
 

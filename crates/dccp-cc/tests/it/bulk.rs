@@ -34,6 +34,20 @@ fn rates_and_delays() {
 }
 
 #[test]
+fn a_queue_in_a_whole_round_ends_startup() {
+    for (rtt, jitter) in [(20.0, 0.0), (100.0, 0.0), (100.0, 5.0)] {
+        let jitter = Jitter { spread: Spread::Uniform(ms(jitter)), ..Jitter::default() };
+        let link = mpdccp_linkem::LinkConfig { jitter, ..link(100.0, ms(rtt), 8.0) };
+        let mut w = bulk(link, vec![(0.0, bbr(Bbr1Tuning::TUNED)(3))]);
+        w.run(at(rtt / 20.0)); // 50 round trips
+        let queued = w.sessions[0].got.iter().filter(|got| got.at - got.born > ms(1.5 * rtt)).count();
+        let rounds = queued as f64 / (100e6 / 8.0 / f64::from(WIRE) * rtt / 1e3);
+        println!("{rtt} ms: {rounds:.1} BDPs arrived with a queue of one round trip");
+        assert!(rounds < 15.0, "{rtt}: {rounds}");
+    }
+}
+
+#[test]
 fn two_flows_share() {
     println!("20 Mbit/s, queue of 4 BDP, second flow 3 s later, 10 s to 40 s");
     for (name, tuning) in VARIANTS {

@@ -45,9 +45,9 @@ fn many_share_a_full_queue() {
         w.run(at(60.0));
         jain(&w.sessions.iter().map(|s| summary(&s.got, at(0.0), at(60.0)).mbps).collect::<Vec<_>>())
     };
-    let indices: Vec<_> = (0..6).map(jain).collect();
+    let indices: Vec<_> = (0..16).map(jain).collect();
     println!("Jain's index of eight: {indices:.2?}");
-    assert!(indices.iter().sum::<f64>() / 6.0 >= 0.9, "{indices:?}");
+    assert!(indices.iter().sum::<f64>() / 16.0 >= 0.8, "{indices:?}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
 
 #[test]
 fn cubic_keeps_its_share_of_a_managed_queue() {
-    println!("rate over that of CUBIC, three runs: CCID 5, CCID 7, CCID 250");
+    println!("rate over that of CUBIC, twelve runs: CCID 5, CCID 7, CCID 250");
     let codel = |ecn| QueueKind::CoDel(CoDelConfig { ecn, ..CoDelConfig::default() });
     let pi2 = || QueueKind::DualPi2(DualPi2Config::default());
     for (name, kind, ecn) in [
@@ -85,9 +85,9 @@ fn cubic_keeps_its_share_of_a_managed_queue() {
         let mut l = link(40.0, ms(40.0), 4.0);
         l.queue.kind = kind;
         // CCID 250 leaves a tenth of the link unused.
-        let ratios = [(5, 3.0), (7, 2.0), (250, 9.0)].map(|(n, most)| {
+        let ratios = [(5, 4.0), (7, 2.0), (250, 9.0)].map(|(n, most)| {
             let (mut ours, mut cubic) = (0.0, 0.0);
-            for seed in 0..3 {
+            for seed in 0..12 {
                 let flows = vec![(0.0, ccid(n, seed)), (0.01 * seed as f64, Box::new(Cubic::tcp(1500)) as _)];
                 let all = rates(l.clone(), ecn, flows);
                 (ours, cubic) = (ours + all[0], cubic + all[1]);

@@ -115,7 +115,7 @@ fn each_switch_earns_its_place() {
         &f;
     assert!(expire.drop > tuned.drop + 10.0 && expire.asleep > tuned.asleep + 10.0, "expire_bandwidth");
     assert!(confirm.worst < tuned.worst - 0.2 && neither.worst < confirm.worst - 2.0, "confirm_, gentle_");
-    assert!(quantum.drop_0ms > tuned.drop_0ms + 1.0, "small_quantum");
+    assert!(quantum.queue > tuned.queue + 1.0, "small_quantum");
     assert!(jitter.jitter < tuned.jitter - 20.0, "allow_for_jitter");
     assert!(drain.steady > tuned.steady + 1.0, "full_drain");
     assert!(draft.drop > 2.0 * tuned.drop && draft.two > 2.0 * tuned.two, "draft");
