@@ -93,8 +93,8 @@ impl RateSampler {
 
     /// The packet with this snapshot and size was reported received.
     pub fn on_acked(&mut self, now: Time, snapshot: &Snapshot, bytes: u32) {
-        // After a spurious timeout, packets from before the intervals began can still arrive. They are not part
-        // of these intervals.
+        // After a spurious timeout, packets from before the intervals began can still arrive. They are not
+        // part of these intervals.
         if snapshot.sent_at < self.began_at {
             return;
         }

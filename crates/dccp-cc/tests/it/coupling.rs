@@ -31,7 +31,8 @@ fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64
 }
 
 /// Runs both subflows and one competing CUBIC flow over a link of 10 Mbit/s and 40 ms with a queue of `bdps`
-/// BDPs. Returns the sum of the subflows' rates divided by the rate of CUBIC, from 20 s to 60 s, over four runs.
+/// BDPs. Returns the sum of the subflows' rates divided by the rate of CUBIC, from 20 s to 60 s, over four
+/// runs.
 fn share(n: u8, bdps: f64, coupled: bool) -> f64 {
     let rates = [3, 4, 5, 6].map(|seed| {
         let mut w = two(n, vec![bottleneck(10.0, 40.0, bdps)], coupled, true, seed);
