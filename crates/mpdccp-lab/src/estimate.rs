@@ -108,7 +108,8 @@ pub fn number(value: Option<f64>) -> String {
 pub enum Verdict {
     /// The whole interval meets the aim.
     Met,
-    /// The median meets the aim, but a part of the interval does not.
+    /// The median meets the aim, but a part of the interval does not. Or some runs lack the metric, and the
+    /// others do not miss the aim.
     Open,
     /// The median misses the aim.
     Missed,
