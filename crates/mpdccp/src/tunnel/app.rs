@@ -29,8 +29,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum number of packets read from the interface per turn.
 const BUDGET: usize = 64;
-/// Maximum age of the facts about this host (its clock, and whether it forwards packets) that a server gives
-/// to clients that run `tunnel doctor`.
+/// Interval between calls of [`keys::set_facts`].
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Index of [`HostWatch`] among the descriptors.
 const HOST: u32 = 0;

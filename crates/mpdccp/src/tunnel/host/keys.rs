@@ -23,9 +23,9 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// Gives the channels the facts about this host: its clock and, on a server, whether it forwards packets, for
-/// clients that run `tunnel doctor`. Call this repeatedly, because the facts may change: a router without a
-/// battery sets its clock only once it has a connection.
+/// Tells the channels the time. On a server, also sets the facts for clients that run `tunnel doctor`: the
+/// server's clock, and whether it forwards packets. Call this repeatedly, because the facts may change. For
+/// example, a router without a battery sets its clock only once it has a connection.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
