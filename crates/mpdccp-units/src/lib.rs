@@ -1,4 +1,4 @@
-//! Time, rate, ECN marks, and which addresses count as one source: what all crates of the stack share.
+//! Definitions that all crates of the stack share: time, rate, ECN marks, and the source of an address.
 //!
 //! The protocol crates have no clock. A driver chooses an epoch and passes in [`Time`].
 //!
