@@ -64,7 +64,7 @@ pub(crate) struct Losses {
     own: Counts,
     /// Counts of the newest low phases, which have not been judged yet.
     recent: Counts,
-    /// Number of packets measured since [`Self::measure_again`].
+    /// Number of packets added to `own` since [`Self::measure_again`].
     measured: f64,
     /// Whether the newest delivered packet met a queue.
     queue: bool,
@@ -72,6 +72,8 @@ pub(crate) struct Losses {
     bursts: Bursts,
     /// Packets and losses of the last stretch that had congestion.
     congested: Counts,
+    /// Whether losses alone made that stretch congested. If not, packets were marked.
+    by_losses: bool,
 }
 
 /// Statistics of loss bursts. If losses come in bursts, chance explains a larger excess than with independent
@@ -175,10 +177,10 @@ impl Losses {
 
     fn judge_low_phases(&mut self) {
         let Counts { all, lost } = core::mem::take(&mut self.recent);
-        self.measured += all;
         if lost > MOST_OWN * all {
             return;
         }
+        self.measured += all;
         self.own.all += all;
         self.own.lost += lost;
         if self.own.all > MANY {
@@ -193,10 +195,15 @@ impl Losses {
         self.congested.lost
     }
 
-    /// Returns whether the path's own losses are now known to explain the losses of the last stretch that had
+    /// Returns whether losses alone, without marks, made the last congested stretch so.
+    pub(crate) fn by_losses(&self) -> bool {
+        self.by_losses
+    }
+
+    /// Returns whether the path's own losses, measured since, explain the losses of the last stretch that had
     /// congestion.
     pub(crate) fn own_explain_last(&self) -> bool {
-        self.own.lost > 0.0 && self.congested.lost <= self.bound(self.congested.all)
+        self.measured > 0.0 && self.congested.lost <= self.bound(self.congested.all)
     }
 
     /// Returns whether the losses of the running stretch would be congestion if the path had no losses of its
@@ -231,7 +238,7 @@ impl Losses {
         let marked = s.marked > (LOSS_THRESH * n).max(1.0);
         let lasted = now.since(s.since).as_secs_f64();
         if lost || marked {
-            self.congested = s.counts;
+            (self.congested, self.by_losses) = (s.counts, !marked);
             self.restart(now);
             return (lasted > 0.0).then(|| s.delivered as f64 / lasted);
         }

@@ -128,8 +128,8 @@ impl Bbr1 {
         }
         let bw = self.path.bw();
         let measured = self.probe_rtt.ended.is_some_and(|ended| ev.now <= ended + RTPROP_FILTER);
-        let losses = if congested.is_some() { self.losses.lost() > 0.0 } else { only_own };
-        if losses && !measured {
+        let losses = if congested.is_some() { self.losses.by_losses() } else { only_own };
+        if losses && !measured && self.probe_rtt.doubt.is_none() {
             self.losses.measure_again();
             self.probe_rtt.doubt = Some(Doubt { bw, rate: congested.unwrap_or(bw) });
         }

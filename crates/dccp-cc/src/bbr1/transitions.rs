@@ -277,13 +277,16 @@ impl Bbr1 {
         let confirmed = self.tuning.gentle_probe_rtt && p.doubt.is_none() && least.is_some_and(|l| l <= near);
         let measured = p.doubt.is_some() && self.losses.measured();
         if confirmed || (p.round_done && (measured || ev.now > done)) {
-            self.path.rtprop_stamp = ev.now;
             p.ended = Some(ev.now);
-            if self.tuning.gentle_probe_rtt
-                && !confirmed
-                && let Some(least) = least
-            {
-                self.path.set_rtprop(ev.now, least);
+            // A phase that only measured losses says nothing against an RTprop that has not expired.
+            if p.doubt.is_none() || self.path.rtprop_expired(ev.now) {
+                self.path.rtprop_stamp = ev.now;
+                if self.tuning.gentle_probe_rtt
+                    && !confirmed
+                    && let Some(least) = least
+                {
+                    self.path.set_rtprop(ev.now, least);
+                }
             }
             if let Some(doubt) = self.probe_rtt.doubt.take()
                 && self.losses.own_explain_last()
