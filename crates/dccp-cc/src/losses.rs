@@ -356,6 +356,39 @@ mod tests {
     }
 
     #[test]
+    fn the_paths_own_losses_never_explain_marks() {
+        for (lost, ce) in [(10, 0), (1, 10)] {
+            let mut l = Losses::default();
+            l.restart(ms(0));
+            assert!(round(&mut l, 0, lost, ce).is_some());
+            assert_eq!(l.by_losses(), ce == 0);
+        }
+    }
+
+    #[test]
+    fn only_a_new_measurement_explains_losses_later() {
+        let mut l = Losses::default();
+        // The rate is so high that all losses are separate.
+        let lose = |l: &mut Losses, begin, n| (0..n).for_each(|i| l.on_lost(ms(begin + 3 * i), 10_000.0));
+        let low = |l: &mut Losses, begin, delivered, lost| {
+            l.on_gain(ms(begin), true);
+            lose(l, begin, lost);
+            l.on_delivered(Some(ms(begin + 50)), delivered, delivered, 0, false);
+            l.on_gain(ms(begin + 60), false);
+        };
+        low(&mut l, 0, 54, 6);
+        l.restart(ms(100));
+        lose(&mut l, 100, 30);
+        l.on_delivered(Some(ms(150)), 70, 70, 0, false);
+        assert!(l.on_round_end(ms(200)).is_some());
+        // With half of the weight, the old measurement would allow 31 losses.
+        l.measure_again();
+        assert!(!l.own_explain_last());
+        low(&mut l, 200, 41, 9);
+        assert!(l.own_explain_last());
+    }
+
+    #[test]
     fn marks_are_nobodys_chance() {
         let mut l = Losses::default();
         l.restart(ms(0));

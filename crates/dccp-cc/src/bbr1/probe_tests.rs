@@ -122,6 +122,36 @@ fn tcp_recovers_until_everything_is_repaired() {
 }
 
 #[test]
+fn startup_ends_if_the_return_path_limits_the_rate() {
+    let ms = Duration::from_millis;
+    let estimator = crate::RttEstimator::default();
+    for (returning, ends) in [(ms(0), false), (ms(500), true)] {
+        let mut bbr = settled(false);
+        bbr.filled_pipe = false;
+        bbr.full_bw = bbr.path.bw();
+        let ev = AckEvent { rtt: Some(ms(100)), returning, round_end: true, ..event(&estimator) };
+        (0..3).for_each(|_| bbr.check_full_pipe(&ev, ev.rtt));
+        assert_eq!(bbr.filled_pipe, ends, "{returning:?}");
+    }
+}
+
+#[test]
+fn a_measurement_of_losses_does_not_raise_a_valid_rtprop() {
+    let ms = Duration::from_millis;
+    let estimator = crate::RttEstimator::default();
+    // The other flows' queue makes the RTT 150 ms. RTprop is 100 ms.
+    let ev = AckEvent { rtt: Some(ms(150)), ..event(&estimator) };
+    for (doubt, rtprop) in [(Some(Doubt { bw: 1e6, rate: 1e6 }), ms(100)), (None, ms(150))] {
+        let mut bbr = settled(false);
+        bbr.state = State::ProbeRtt;
+        bbr.probe_rtt.done = Some(Time::from_millis(500));
+        bbr.probe_rtt.doubt = doubt;
+        bbr.update_rtprop_and_probe_rtt(&ev);
+        assert_eq!((bbr.state, bbr.path.rtprop), (State::ProbeBw, Some(rtprop)));
+    }
+}
+
+#[test]
 fn tcp_starts_with_the_round_trip_time_of_its_handshake() {
     let ms = Duration::from_millis;
     let mut estimator = crate::RttEstimator::default();

@@ -47,7 +47,7 @@ fn many_share_a_full_queue() {
     };
     let indices: Vec<_> = (0..16).map(jain).collect();
     println!("Jain's index of eight: {indices:.2?}");
-    assert!(indices.iter().sum::<f64>() / 16.0 >= 0.8, "{indices:?}");
+    assert!(indices.iter().sum::<f64>() / 16.0 >= 0.9, "{indices:?}");
 }
 
 #[test]
@@ -76,16 +76,16 @@ fn cubic_keeps_its_share_of_a_managed_queue() {
     println!("rate over that of CUBIC, twelve runs: CCID 5, CCID 7, CCID 250");
     let codel = |ecn| QueueKind::CoDel(CoDelConfig { ecn, ..CoDelConfig::default() });
     let pi2 = || QueueKind::DualPi2(DualPi2Config::default());
-    for (name, kind, ecn) in [
-        ("CoDel", codel(false), false),
-        ("CoDel with ECN", codel(true), true),
-        ("DualPI2", pi2(), false),
-        ("DualPI2 with ECN", pi2(), true),
+    for (name, kind, ecn, most) in [
+        ("CoDel", codel(false), false, 3.0),
+        ("CoDel with ECN", codel(true), true, 3.0),
+        ("DualPI2", pi2(), false, 4.0),
+        ("DualPI2 with ECN", pi2(), true, 3.0),
     ] {
         let mut l = link(40.0, ms(40.0), 4.0);
         l.queue.kind = kind;
         // CCID 250 leaves a tenth of the link unused.
-        let ratios = [(5, 4.0), (7, 2.0), (250, 9.0)].map(|(n, most)| {
+        let ratios = [(5, most), (7, 2.0), (250, 9.0)].map(|(n, most)| {
             let (mut ours, mut cubic) = (0.0, 0.0);
             for seed in 0..12 {
                 let flows = vec![(0.0, ccid(n, seed)), (0.01 * seed as f64, Box::new(Cubic::tcp(1500)) as _)];
