@@ -15,12 +15,15 @@ use mpdccp_units::{Duration, Time};
 /// implementation waits two RTOs before the first retransmission, and doubles the wait before each further
 /// one.
 const MAX_GAP: Duration = Duration::from_secs(64);
+/// Number of transmissions of an option that a confirmation may answer. Because the intervals double, the
+/// oldest of them is long past.
+const MAX_SENT: usize = 8;
 
 impl Session {
     /// Sends an option repeatedly until the peer confirms it or a newer option replaces it.
     pub(super) fn signal(&mut self, now: Time, signal: Signal) {
         self.pending.retain(|p| p.signal.dataset() != signal.dataset());
-        self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
+        self.pending.push(Pending { signal, sent: Vec::new(), due: now, gap: Duration::ZERO });
     }
 
     /// Drops unconfirmed removals once their retransmission interval has reached [`MAX_GAP`].
@@ -90,7 +93,10 @@ impl Session {
             let rto = self.paths[i].rto;
             self.paths[i].transmit(now, options.as_bytes(), &[], sink);
             let pending = &mut self.pending[n];
-            pending.sent = Some((pending.sent.map_or(mp_seq, |(first, _)| first), mp_seq));
+            if pending.sent.len() == MAX_SENT {
+                pending.sent.remove(0);
+            }
+            pending.sent.push(mp_seq);
             pending.gap = (pending.gap * 2).clamp(rto * 2, MAX_GAP.max(rto * 2));
             pending.due = now + pending.gap;
         }
@@ -104,10 +110,8 @@ impl Session {
                 (Opt::Mp(MpOption::Seq(seq)), _) => mp_seq = Some(seq),
                 (Opt::Mp(option), Some(seq)) => {
                     // All transmissions carried the same value, so a confirmation of any of them is valid.
-                    let confirmed = |p: &Pending| {
-                        p.signal.option() == option
-                            && p.sent.is_some_and(|(first, newest)| seq.within(first, newest))
-                    };
+                    // Only the MP_SEQ tells apart equal priorities of several subflows.
+                    let confirmed = |p: &Pending| p.signal.option() == option && p.sent.contains(&seq);
                     let Some(n) = self.pending.iter().position(confirmed) else {
                         self.count(Counter::ConfirmUnexpected);
                         continue;

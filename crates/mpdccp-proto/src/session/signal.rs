@@ -1,6 +1,7 @@
 //! Options that the peer confirms (RFC 9897 section 3.2.1).
 
 use crate::PathId;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_wire::{MpOption, Seq};
 use mpdccp_units::{Duration, Time};
@@ -40,11 +41,11 @@ impl Signal {
 }
 
 /// An option from this end that has not been confirmed yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Pending {
     pub(super) signal: Signal,
-    /// MP_SEQ of the option's first and latest transmission.
-    pub(super) sent: Option<(Seq, Seq)>,
+    /// MP_SEQs of the option's latest transmissions.
+    pub(super) sent: Vec<Seq>,
     pub(super) due: Time,
     pub(super) gap: Duration,
 }

@@ -329,6 +329,40 @@ fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     assert_eq!(net.status(Server, sid).paths[1].prio, 5, "the option must be retransmitted");
 }
 
+/// RFC 9897 section 3.2.1: a confirmation names the MP_SEQ of the option. In this test, two subflows have
+/// equal options, and each is sent several times.
+#[test]
+fn a_confirmation_does_not_confirm_the_same_option_of_another_subflow() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let sid = net.server_id();
+    net.meddler = Some(Box::new(|from, path, bytes| {
+        let packet = Packet::parse(bytes).unwrap();
+        let mut options = packet.options().flatten();
+        match (from, path) {
+            (Client, 0) => !options.any(|o| matches!(o, Opt::Mp(MpOption::Prio(_)))),
+            (Server, 1) => !options.any(|o| matches!(o, Opt::Mp(MpOption::Confirm(_)))),
+            _ => true,
+        }
+    }));
+    for path in [PathId(0), PathId(1)] {
+        net.client.set_prio(net.now, id, path, 1);
+    }
+    net.run(Duration::from_secs(10));
+    let told = |net: &Net, path| {
+        net.log.iter().filter(|l| l.path == path && l.mp().contains(&MpOption::Prio(1))).count()
+    };
+    assert!(told(&net, 0) > 1 && told(&net, 1) > 1, "{} {}", told(&net, 0), told(&net, 1));
+    let confirms = |l: &&Logged| l.from == Server && l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_)));
+    let late = net.log.iter().find(confirms).unwrap().bytes.clone();
+    net.meddler = None;
+    let route = net.status(Client, id).paths[1].route;
+    net.inject(Client, route, dccp_proto::Ecn::NotEct, &late);
+    let before = told(&net, 1);
+    net.run(Duration::from_secs(60));
+    assert_eq!(told(&net, 1), before, "the option of path 1 is confirmed");
+    assert_eq!(net.status(Server, sid).paths.iter().map(|p| p.prio).collect::<Vec<_>>(), [1, 1]);
+}
+
 #[test]
 fn a_path_that_is_not_standard_tells_its_priority_when_it_opens() {
     let mut net = Net::new(1, 1, config());
