@@ -258,6 +258,9 @@ impl Connection {
             (State::Respond, PacketType::Request) => {
                 if !self.cfg.early_data {
                     self.take_handshake_data(packet, seen);
+                } else if seq != self.numbers.isr && !packet.payload.is_empty() && !seen.corrupt {
+                    // RFC 4340 section 8.1.3: the data of a repeated Request is reported as dropped.
+                    self.report_dropped(seq, DropCode::ProtocolConstraints);
                 }
                 self.outbox.control = Some(Control::Response);
             }

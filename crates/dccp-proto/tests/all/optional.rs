@@ -72,6 +72,15 @@ fn data_on_request_and_response_arrives_once_where_it_is_taken() {
         );
         let refused = net.end(SERVER).stats().dropped.contains_key(&DropReason::DataNotAllowed);
         assert_eq!(refused, !taken);
+        // RFC 4340 section 8.1.3: each Response reports the data of all Requests as dropped, except data that
+        // was taken.
+        let responses = net.log.iter().filter(|sent| sent.ptype() == PacketType::Response);
+        let dropped = |o| if let Opt::DataDropped(blocks) = o { Some(blocks.to_vec()) } else { None };
+        let reports: Vec<_> = responses
+            .map(|sent| sent.packet().options().flatten().find_map(dropped).unwrap_or_default())
+            .collect();
+        let blocks: [&[u8]; 3] = if taken { [&[], &[0x80], &[0x81]] } else { [&[0x80], &[0x81], &[0x82]] };
+        assert_eq!(reports, blocks);
     }
 }
 
