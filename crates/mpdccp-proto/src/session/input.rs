@@ -40,6 +40,14 @@ struct Signals<'a> {
     confirmable: bool,
 }
 
+/// Returns the key in the first multipath option for which `of` returns one.
+fn key_in<'a>(packet: &Packet<'a>, of: impl Fn(MpOption<'a>) -> Option<&'a [u8]>) -> Option<&'a [u8]> {
+    packet.options().map_while(Result::ok).find_map(|option| match option {
+        Opt::Mp(mp) => of(mp),
+        _ => None,
+    })
+}
+
 impl Session {
     /// Delivers the packets that are held behind missing ones.
     pub(crate) fn stop_holding(&mut self, now: Time) {
@@ -76,15 +84,19 @@ impl Session {
                 return self.on_join_response(i, nonce, packet);
             }
             (PacketType::Response, _) => return,
-            (PacketType::Reset, Stage::JoinAnswered { .. }) => return,
+            // RFC 9897 sections 3.2.3 and 3.2.11: the first MP_FAST_CLOSE or MP_CLOSE is valid on any subflow,
+            // because its key is as good a proof as an HMAC.
+            (PacketType::Reset, Stage::JoinAnswered { .. }) => {
+                let key =
+                    key_in(packet, |mp| if let MpOption::FastClose(key) = mp { Some(key) } else { None });
+                if let (Some(key), Some(reset)) = (key, received.reset) {
+                    self.on_mp_fast_close(reset.code, key);
+                }
+                return;
+            }
             (_, Stage::JoinAnswered { tag }) if !self.prove_join(now, i, &tag, packet) => {
-                // RFC 9897 section 3.2.11: the first MP_CLOSE is valid on any subflow, because its key is as
-                // good a proof as an HMAC.
-                let close = packet.options().map_while(Result::ok).find_map(|option| match option {
-                    Opt::Mp(MpOption::Close(key)) => Some(key),
-                    _ => None,
-                });
-                return close.map_or((), |key| self.on_mp_close(now, packet.header.ptype, key));
+                let key = key_in(packet, |mp| if let MpOption::Close(key) = mp { Some(key) } else { None });
+                return key.map_or((), |key| self.on_mp_close(now, packet.header.ptype, key));
             }
             _ => {}
         }

@@ -363,19 +363,26 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     }
 }
 
-/// RFC 9897 section 3.2.11: the first MP_CLOSE is valid, even on a subflow whose HMAC was lost.
+/// RFC 9897 sections 3.2.3 and 3.2.11: the first MP_CLOSE or MP_FAST_CLOSE is valid, even on a subflow whose
+/// HMAC was lost.
 #[test]
 fn mp_close_counts_on_a_join_without_its_hmac() {
-    let mut net = Net::new(1, 2, config());
-    net.meddler =
-        Some(Box::new(|from, path, bytes| from == Server || path == 0 || !is_type(bytes, PacketType::Ack)));
-    let id = net.connect(config());
-    net.run(Duration::from_millis(100));
-    assert_eq!(net.state(Client, id), [PathState::Up, PathState::Connecting]);
-    net.meddler = Some(Box::new(|from, path, _| from == Server || path == 1));
-    net.client.close(net.now, id);
-    net.run(Duration::from_secs(5));
-    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
+    for (fast, reason) in [(false, "closed_by_peer"), (true, "aborted_by_peer")] {
+        let mut net = Net::new(1, 2, config());
+        net.meddler = Some(Box::new(|from, path, bytes| {
+            from == Server || path == 0 || !is_type(bytes, PacketType::Ack)
+        }));
+        let id = net.connect(config());
+        net.run(Duration::from_millis(100));
+        assert_eq!(net.state(Client, id), [PathState::Up, PathState::Connecting]);
+        net.meddler = Some(Box::new(|from, path, _| from == Server || path == 1));
+        match fast {
+            true => net.client.abort(net.now, id),
+            false => net.client.close(net.now, id),
+        }
+        net.run(Duration::from_secs(5));
+        assert_eq!(net.closed_reason(Server).as_deref(), Some(reason));
+    }
 }
 
 /// A subflow closed before it has opened takes no longer to close than other subflows.
