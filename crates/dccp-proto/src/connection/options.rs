@@ -61,8 +61,8 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: all options after an invalid length are ignored, so a Mandatory before such
-        // an option has no effect.
+        // RFC 4340 section 5.8: an option with an invalid length and all options after it are ignored, so a
+        // Mandatory before such an option is the last option.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
             continue;

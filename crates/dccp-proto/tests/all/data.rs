@@ -324,7 +324,7 @@ fn options_that_data_may_not_carry_are_ignored_on_it() {
 fn mandatory_is_obeyed_or_fatal() {
     use ResetCode::{MandatoryError, OptionError};
     #[allow(clippy::type_complexity)]
-    let table: [(&[u8], Option<(ResetCode, [u8; 3])>); 13] = [
+    let table: [(&[u8], Option<(ResetCode, [u8; 3])>); 15] = [
         (&[1, 0, 0, 0], None),
         (&[1, 2], None),
         (&[1, 41, 6, 1, 2, 3, 4], None),
@@ -338,6 +338,9 @@ fn mandatory_is_obeyed_or_fatal() {
         (&[1, 1, 2, 0], Some((OptionError, [1, 0, 0]))),
         (&[1, 1, 0, 2], Some((OptionError, [1, 0, 0]))),
         (&[2, 2, 2, 1], Some((OptionError, [1, 0, 0]))),
+        // Length 9 exceeds the area.
+        (&[127, 9, 1, 1], None),
+        (&[1, 127, 9, 1], Some((OptionError, [1, 0, 0]))),
     ];
     for (options, meant) in table {
         let mut net = Net::open(Config::default(), Config::default());
