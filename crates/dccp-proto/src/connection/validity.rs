@@ -36,6 +36,9 @@ pub(super) struct Numbers {
 impl Numbers {
     /// Sequence Window of new connections (RFC 4340 section 7.5.2).
     const INITIAL_WINDOW: u64 = 100;
+    /// Largest Sequence Window (RFC 4340 section 7.5.2). Because windows may grow, a connection is young
+    /// until even this window does not reach below the initial numbers.
+    const MAX_WINDOW: u64 = (1 << 46) - 1;
 
     pub(super) fn new(iss: Seq) -> Numbers {
         Numbers {
@@ -64,7 +67,7 @@ impl Numbers {
         self.gss = self.gss.next();
         // At the start of a connection, the window does not reach below `iss`. This limit must not apply
         // again when sequence numbers wrap.
-        if self.gss.diff(self.iss) as u64 >= self.local_window {
+        if self.gss.diff(self.iss) as u64 > Self::MAX_WINDOW {
             self.young_ack = false;
         }
         self.gss
@@ -109,7 +112,7 @@ impl Numbers {
     pub(super) fn accept(&mut self, ptype: PacketType, seq: Seq, ack: Option<Seq>) {
         if seq.after(self.gsr) {
             self.gsr = seq;
-            if self.gsr.diff(self.isr) as u64 >= self.remote_window {
+            if self.gsr.diff(self.isr) as u64 > Self::MAX_WINDOW {
                 self.young_seq = false;
             }
         }
@@ -255,6 +258,13 @@ mod tests {
         n.accept(Data, Seq::new(150), None);
         assert_eq!(n.awl(), n.gss.sub(99));
         assert_eq!(n.swl(), Seq::new(126));
+        // Windows that have grown do not reach below the initial numbers either.
+        (n.local_window, n.remote_window) = (1000, 1000);
+        assert_eq!((n.swl(), n.awl()), (Seq::new(40), Seq::new(7)));
+        (n.local_window, n.remote_window) = (100, 100);
+        n.gss = n.iss.add(Numbers::MAX_WINDOW);
+        n.take();
+        n.accept(Data, n.isr.add(1 << 46), None);
         // After the numbers have wrapped, numbers below the initial ones are as valid as others.
         n.gss = Seq::new(3);
         n.gsr = Seq::new(10);

@@ -84,8 +84,8 @@ impl Session {
                 return self.on_join_response(i, nonce, packet);
             }
             (PacketType::Response, _) => return,
-            // RFC 9897 sections 3.2.3 and 3.2.11: the first MP_FAST_CLOSE or MP_CLOSE is valid on any subflow,
-            // because its key is as good a proof as an HMAC.
+            // RFC 9897 sections 3.2.3 and 3.2.11: the first MP_FAST_CLOSE or MP_CLOSE is valid on any
+            // subflow, because its key is as good a proof as an HMAC.
             (PacketType::Reset, Stage::JoinAnswered { .. }) => {
                 let key =
                     key_in(packet, |mp| if let MpOption::FastClose(key) = mp { Some(key) } else { None });
