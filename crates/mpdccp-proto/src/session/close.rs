@@ -120,18 +120,18 @@ impl Session {
             // The subflow closes as it does after any Close. The session continues.
             return self.count(Counter::CloseWithWrongKey);
         }
-        match ptype {
-            PacketType::CloseReq if self.state == SessionState::Open => {
+        match (ptype, self.state) {
+            // If the server's last Ack of the handshake was lost, the client is still connecting.
+            (PacketType::CloseReq, SessionState::Connecting | SessionState::Open) => {
                 self.begin_closing(now, Reason::ClosedByPeer);
                 self.close_all(now);
             }
+            (PacketType::Close, SessionState::Connecting) => self.finish(Reason::ClosedByPeer),
             // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset
             // code 1. The subflows stay open in order to give this answer. If no Close arrives on a subflow,
             // it is reset after a while.
-            PacketType::Close if self.state == SessionState::Open => {
-                self.begin_closing(now, Reason::ClosedByPeer);
-            }
-            PacketType::Close | PacketType::CloseReq => {}
+            (PacketType::Close, SessionState::Open) => self.begin_closing(now, Reason::ClosedByPeer),
+            (PacketType::Close | PacketType::CloseReq, _) => {}
             _ => self.count(Counter::CloseOnWrongType),
         }
     }

@@ -385,6 +385,29 @@ fn mp_close_counts_on_a_join_without_its_hmac() {
     }
 }
 
+/// RFC 9897 section 3.2.11: MP_CLOSE also ends a session whose last Ack of the handshake was lost. The client
+/// must not take the Close for a failed attempt and connect over its other path.
+#[test]
+fn mp_close_counts_before_the_client_is_open() {
+    for ptype in [PacketType::Close, PacketType::CloseReq] {
+        let mut net = Net::new(1, 2, config());
+        net.meddler = Some(Box::new(move |from, _, bytes| {
+            if from == Server && is_type(bytes, PacketType::Close) {
+                bytes[8] = ptype.number() << 1 | 1;
+            }
+            from == Client || !is_type(bytes, PacketType::Ack)
+        }));
+        let id = net.connect(config());
+        net.run(Duration::from_millis(35));
+        assert_eq!(net.status(Client, id).state, SessionState::Connecting);
+        let sid = net.server_id();
+        net.server.close(net.now, sid);
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.closed_reason(Client).as_deref(), Some("closed_by_peer"), "{ptype:?}");
+        assert_eq!(net.logged(Client, PacketType::Request).len(), 1, "{ptype:?}");
+    }
+}
+
 /// A subflow closed before it has opened takes no longer to close than other subflows.
 #[test]
 fn a_join_that_is_removed_closes_in_time() {
