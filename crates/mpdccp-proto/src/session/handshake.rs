@@ -79,9 +79,9 @@ impl Session {
     /// counter.
     pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
-        if hello.malformed {
+        if hello.malformed && offer.cfg.multipath {
             // RFC 9897 section 3.5 suggests the code Option Error. By section 3.6, a malformed MP_KEY closes
-            // the subflow.
+            // the subflow. To a plain server, these options are unknown, so it ignores them.
             return Err((reset(ResetCode::OptionError), Counter::MalformedMpOption));
         }
         let mut session = Session::new(offer.cfg.clone(), Role::Server, now, offer.ci, offer.seed);

@@ -154,16 +154,30 @@ fn other_version_in_a_join() {
     first_path_works(&mut net, id);
 }
 
+/// Adds an MP_RTT with an impossible length to the client's Requests.
+fn malform(from: End, bytes: &mut Vec<u8>) -> bool {
+    if from == Client && is_type(bytes, PacketType::Request) {
+        let options = [Packet::parse(bytes).unwrap().option_bytes, &[46, 4, 6, 0]].concat();
+        *bytes = with_options(bytes, &options);
+    }
+    true
+}
+
+/// RFC 4340 section 5.8: a plain server does not know multipath options, so it ignores malformed ones, too.
+#[test]
+fn malformed_mp_option_at_a_plain_server() {
+    let mut net = Net::new(1, 1, plain());
+    net.meddler = Some(Box::new(|from, _, bytes| malform(from, bytes)));
+    net.connect(falls_back());
+    net.run(Duration::from_millis(300));
+    assert_eq!(reset_codes(&net, Server), []);
+    assert!(net.events_of(Server).contains(&SessionEvent::Opened { multipath: false }));
+}
+
 #[test]
 fn malformed_mp_option_at_first() {
     let mut net = Net::new(1, 1, config());
-    net.meddler = Some(Box::new(|from, _, bytes| {
-        if from == Client && is_type(bytes, PacketType::Request) {
-            let options = [Packet::parse(bytes).unwrap().option_bytes, &[46, 4, 6, 0]].concat();
-            *bytes = with_options(bytes, &options);
-        }
-        true
-    }));
+    net.meddler = Some(Box::new(|from, _, bytes| malform(from, bytes)));
     net.connect(config());
     net.run(Duration::from_millis(300));
     // RFC 9897 sections 3.5 and 3.6.
@@ -174,14 +188,7 @@ fn malformed_mp_option_at_first() {
 
 #[test]
 fn malformed_mp_option_in_a_join() {
-    // The option is an MP_RTT with an impossible length.
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Client && is_type(bytes, PacketType::Request) {
-            let options = [Packet::parse(bytes).unwrap().option_bytes, &[46, 4, 6, 0]].concat();
-            *bytes = with_options(bytes, &options);
-        }
-        true
-    });
+    let (mut net, id) = joined_with(malform);
     assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
     first_path_works(&mut net, id);
 }
