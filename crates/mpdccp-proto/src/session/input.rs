@@ -8,7 +8,7 @@ use super::{MAX_DELIVERABLE, Session, SessionEvent, encode};
 use crate::reorder::{Arrival, Back};
 use crate::{Counter, PathId, PktInfo};
 use alloc::vec::Vec;
-use dccp_proto::{Ecn, Outcome, Received};
+use dccp_proto::{DropCode, Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use mpdccp_units::{Duration, Time};
 
@@ -101,8 +101,12 @@ impl Session {
             _ => {}
         }
         if !self.multipath {
-            if let Some(data) = received.data {
-                self.deliver_plain(data);
+            if let Some(data) = received.data
+                && !self.deliver_plain(data)
+                && let Some(conn) = &mut self.paths[i].conn
+            {
+                // RFC 4340 section 11.7.2: data that a full buffer cannot take is reported.
+                conn.report_dropped(received.seq, DropCode::ReceiveBuffer);
             }
             return;
         }
@@ -257,7 +261,7 @@ impl Session {
         if signals.unknown {
             // RFC 9897 section 3.6: such data is dropped and reported as corrupt.
             if let Some(conn) = &mut self.paths[i].conn {
-                conn.report_dropped(received.seq, dccp_proto::DropCode::Corrupt);
+                conn.report_dropped(received.seq, DropCode::Corrupt);
             }
             return self.count(Counter::UnknownMpOption);
         }
@@ -271,11 +275,14 @@ impl Session {
         self.follow_fec(now, path, mp_seq, signals.back.unwrap_or(0), data);
     }
 
-    pub(super) fn deliver_plain(&mut self, data: &[u8]) {
-        if self.delivered.len() < MAX_DELIVERABLE {
+    /// Queues data for the application. Returns false if the queue is full.
+    pub(super) fn deliver_plain(&mut self, data: &[u8]) -> bool {
+        let fits = self.delivered.len() < MAX_DELIVERABLE;
+        if fits {
             self.delivered.push_back(self.blocks.copy(data));
         } else {
             self.count(Counter::NotFetchedByApplication);
         }
+        fits
     }
 }

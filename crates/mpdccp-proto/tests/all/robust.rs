@@ -4,7 +4,7 @@ use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_header, request_with, stranger};
 use crate::common::*;
 use dccp_proto::{Ecn, Route};
-use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, feature};
+use dccp_wire::{Header, MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq, feature};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use rand_chacha::ChaCha8Rng;
@@ -301,6 +301,31 @@ fn unread_and_excess_datagrams_are_bounded() {
     let queue = net.status(Client, id).queue;
     assert!(queue.bytes <= 4 << 20 && queue.packets <= 4096);
     assert!(net.status(Client, id).queue_stats.dropped_full > 90_000);
+    // The server's application fetches nothing. RFC 4340 section 11.7.2: what does not fit is reported with
+    // Drop Code 2.
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { multipath: false, ..config() });
+    let sid = net.server_id();
+    let remote = SocketAddr::new(client_addr(0), net.wires[0].nat_port);
+    let mut reports = 0;
+    for n in 0..17_000 {
+        net.client.send(net.now, id, datagram(n), PktInfo::default());
+        for bytes in net.intercept(Client) {
+            net.inject(Server, Route { socket: 0, local: None, remote }, Ecn::NotEct, &bytes);
+        }
+        for bytes in net.intercept(Server) {
+            let options = Packet::parse(&bytes).unwrap().options();
+            let full = |o: &Opt<'_>| match o {
+                Opt::DataDropped(blocks) => blocks.iter().any(|block| block & 0xf0 == 0xa0),
+                _ => false,
+            };
+            reports += options.flatten().filter(full).count();
+            net.inject(Client, Route { local: Some(client_addr(0)), ..client_route(0) }, Ecn::NotEct, &bytes);
+        }
+        net.now += Duration::from_millis(1);
+    }
+    assert!(counter(&net.status(Server, sid), "not_fetched_by_application") > 0);
+    assert!(reports > 0);
+    assert_eq!(std::iter::from_fn(|| net.server.poll_deliver()).count(), 16_384);
 }
 
 #[test]
