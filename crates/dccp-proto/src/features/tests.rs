@@ -416,7 +416,7 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     read(&mut a, 101, Some(21), &answer).unwrap();
     assert!(!a.is_changing());
     assert_eq!((a.value(ACK_RATIO, Side::Local), b.value(ACK_RATIO, Side::Remote)), (4, 4));
-    // A value that none of our Changes requested is still an error.
+    // A Confirm with a value of the wrong length answers none of our Changes, so it is still an error.
     a.change(ACK_RATIO, Side::Local, &[5], false);
     written(&mut a, Moment::Established, 30);
     assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Error::Invalid));
