@@ -94,7 +94,9 @@ impl Session {
             }
             _ => session.multipath = false,
         }
-        let config = session.connection_config(offer.mtu, offer.overhead);
+        let mut config = session.connection_config(offer.mtu, offer.overhead);
+        // An answer without state cannot keep the Request's data, so it reports the data as dropped.
+        config.early_data &= offer.cookie.is_empty();
         let seed = session.seed();
         let mut conn = Connection::server(config, now, offer.route, offer.request, seed)
             .map_err(|reset| (reset, Counter::RefusedRequest))?;

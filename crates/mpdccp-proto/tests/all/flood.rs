@@ -297,6 +297,26 @@ fn an_ipv6_source_is_its_network() {
     assert_eq!(counted(&net.server.stats().counters, "answered_with_cookie"), 1);
 }
 
+/// RFC 4340 section 8.1.3: a listener that keeps no state cannot keep the data of a Request, so it reports
+/// the data as dropped.
+#[test]
+fn data_on_a_request_that_is_answered_with_a_cookie_is_reported_as_dropped() {
+    for crowded in [false, true] {
+        let connection = Config { early_data: true, ..plain().connection };
+        let mut net = Net::new(1, 1, SessionConfig { multipath: false, connection, ..plain() });
+        flood(&mut net, 0..if crowded { 64 } else { 0 });
+        net.log.clear();
+        net.connect(SessionConfig { multipath: false, early_data: b"early".to_vec(), ..plain() });
+        net.run(Duration::from_millis(200));
+        assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), u64::from(crowded));
+        let response = net.logged(Server, PacketType::Response)[0].packet();
+        let dropped =
+            response.options().any(|o| matches!(o, Ok(Opt::DataDropped(blocks)) if blocks == [0x80]));
+        let got = net.got.get(&Server).is_some_and(|got| got.contains(&b"early".to_vec()));
+        assert_eq!((dropped, got), (crowded, !crowded));
+    }
+}
+
 /// Returns the number of IP bytes that one end has sent so far.
 fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
