@@ -74,9 +74,9 @@ impl Shards {
 
     /// Reloads the configuration and describes the changes. On an error, nothing has changed.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
-        let (cfg, keys) = helper.reload()?;
-        // From here on, no step can fail, so all shards apply the changes.
-        match Shards::command(&self.0, &Command::Reload(Box::new(cfg), keys)) {
+        // No step of this can fail, so all shards apply the changes.
+        let apply = |cfg, keys| Shards::command(&self.0, &Command::Reload(Box::new(cfg), keys));
+        match helper.reload(apply)? {
             Answer::Reloaded(words) => Ok(words),
             Answer::Error(e) => Err(e),
             _ => Err(ENDING.into()),

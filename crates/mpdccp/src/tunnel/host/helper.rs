@@ -89,6 +89,8 @@ impl Reloaded {
 pub(crate) struct Helper {
     stream: Arc<Mutex<UnixStream>>,
     file: Arc<Path>,
+    /// Held during a reload.
+    reloads: Arc<Mutex<()>>,
 }
 
 impl Helper {
@@ -111,9 +113,14 @@ impl Helper {
         self.ask(&Request::Socket, Some(socket)).map(drop).map_err(io::Error::other)
     }
 
-    /// Reads the current configuration and its keys.
-    pub(crate) fn reload(&self) -> Result<(Config, Keys), String> {
-        self.ask(&Request::Reload, None)?.ok_or("the helper process has no configuration")?.parse(&self.file)
+    /// Reads the current configuration and its keys, and passes them to `apply`. Another reload waits until
+    /// `apply` has returned. Otherwise, the older configuration could be applied last, on all shards or on
+    /// some.
+    pub(crate) fn reload<T>(&self, apply: impl FnOnce(Config, Keys) -> T) -> Result<T, String> {
+        let _turn = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let reloaded = self.ask(&Request::Reload, None)?.ok_or("the helper process has no configuration")?;
+        let (cfg, keys) = reloaded.parse(&self.file)?;
+        Ok(apply(cfg, keys))
     }
 }
 
@@ -142,7 +149,8 @@ impl Process {
         // the helper.
         let child = command.process_group(0).spawn();
         let mut child = child.map_err(|e| Error::runtime(format!("cannot start the helper process: {e}")))?;
-        let helper = Helper { stream: Arc::new(Mutex::new(ours)), file: file.into() };
+        let stream = Arc::new(Mutex::new(ours));
+        let helper = Helper { stream, file: file.into(), reloads: Arc::default() };
         let said = child.stdout.take();
         let process = Process { helper, child, said, reader: None, ending: Arc::default(), block: false };
         process.helper.tell(&Request::Start).map_err(Error::usage)?;
@@ -225,4 +233,28 @@ pub(super) fn receive(mut stream: &UnixStream) -> io::Result<(Zeroizing<Vec<u8>>
     let mut message = Zeroizing::new(vec![0; length]);
     stream.read_exact(&mut message)?;
     Ok((message, socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reload_ends_before_the_next_one_begins() {
+        let text = "role = \"server\"\nlisten = \"192.0.2.1\"\naddresses = [\"10.0.0.1/24\"]\n\
+                    security = \"none\"\n[[peer]]\nname = \"c\"\nfrom = \"any\"\nallowed_ips = [\"10.0.0.2/32\"]\n";
+        let (ours, its) = UnixStream::pair().unwrap();
+        let stream = Arc::new(Mutex::new(ours));
+        let helper = Helper { stream, file: Path::new("x.toml").into(), reloads: Arc::default() };
+        let process = std::thread::spawn(move || {
+            receive(&its).unwrap();
+            let done: Done =
+                Ok(Some(Reloaded { text: text.to_owned().into(), own: None, peers: vec![None] }));
+            send(&its, &serde_json::to_vec(&done).unwrap(), None).unwrap();
+        });
+        let other = helper.clone();
+        assert_eq!(helper.reload(|_, _| other.reloads.try_lock().is_err()), Ok(true), "another must wait");
+        assert!(helper.reloads.try_lock().is_ok());
+        process.join().unwrap();
+    }
 }
