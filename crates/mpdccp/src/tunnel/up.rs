@@ -40,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let events = log(args.log_format, args.verbose);
     privileges::guard_memory();
-    let cfg = control::load_with_keys(&args.config)?;
+    let (cfg, _) = control::load_with_keys(&args.config)?;
     // Do not resolve symbolic links: a reload must read the file to which a link then leads.
     let file = std::path::absolute(&args.config)?;
     privileges::user(&cfg)?;

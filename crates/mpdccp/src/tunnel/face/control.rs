@@ -16,6 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// A request to a running tunnel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -120,24 +121,30 @@ fn directories() -> [PathBuf; 2] {
 /// # Errors
 /// The error names the file, the line, the key and the allowed values.
 pub(crate) fn load(file: &Path) -> Result<Config, Error> {
-    review(file)?.result(file).map_err(|e| Error::usage(e.to_string()))
+    parse(&read(file)?).result(file).map_err(|e| Error::usage(e.to_string()))
 }
 
-/// Reads and checks a configuration file and its keys before a tunnel starts.
+/// Reads and checks a configuration file and its keys before a tunnel starts. Also returns the file's text.
 ///
 /// # Errors
 /// The same as for [`load`].
-pub(crate) fn load_with_keys(file: &Path) -> Result<Config, Error> {
-    let review = check(file)?;
+pub(crate) fn load_with_keys(file: &Path) -> Result<(Config, Zeroizing<String>), Error> {
+    let text = read(file)?;
+    let review = check_text(file, &text)?;
     for warning in &review.warnings {
         tracing::warn!("{}: {warning}", file.display());
     }
-    review.result(file).map_err(|e| Error::usage(e.to_string()))
+    let cfg = review.result(file).map_err(|e| Error::usage(e.to_string()))?;
+    Ok((cfg, text))
 }
 
 /// Returns all errors and warnings about a configuration file and its keys.
 pub(crate) fn check(file: &Path) -> Result<Review, Error> {
-    let mut review = review(file)?;
+    check_text(file, &read(file)?)
+}
+
+fn check_text(file: &Path, text: &str) -> Result<Review, Error> {
+    let mut review = parse(text);
     let Some(cfg) = &review.draft else { return Ok(review) };
     let wrong = keys::check(cfg).into_iter().chain(check_hook(cfg)).collect::<Vec<_>>();
     let peers = || cfg.peers.iter().map(|peer| peer.get_ref());
@@ -172,12 +179,12 @@ fn check_hook(cfg: &Config) -> Option<(String, String)> {
     (!runs).then(|| ("hook".into(), what))
 }
 
-fn review(file: &Path) -> Result<Review, Error> {
+fn read(file: &Path) -> Result<Zeroizing<String>, Error> {
     let cannot = |e: std::io::Error| {
         let what = format!("cannot read configuration {}: {e}{}", file.display(), remedy(&e, file));
         Error::usage(what)
     };
-    std::fs::read_to_string(file).map(|text| parse(&text)).map_err(cannot)
+    std::fs::read_to_string(file).map(Zeroizing::new).map_err(cannot)
 }
 
 /// Returns all errors and warnings about the text of a configuration file.

@@ -198,16 +198,15 @@ impl Server {
 
     fn reload(&mut self) -> Result<Reloaded, String> {
         let unchanged = |e: Error| format!("{e}; nothing was changed");
-        let cfg = control::load_with_keys(&self.file).map_err(unchanged)?;
+        let (cfg, text) = control::load_with_keys(&self.file).map_err(unchanged)?;
         self.cfg.check_change(&cfg)?;
         let keys = keys::read(&cfg).map_err(|e| e.to_string())?;
-        let text = std::fs::read_to_string(&self.file).map_err(|e| unchanged(e.into()))?;
         self.cfg = cfg;
         let peers = keys
             .peers
             .into_iter()
             .map(|keys| Some(keys?).map(|(key, preshared)| (key.to_string(), preshared.to_base64())));
-        Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
+        Ok(Reloaded { text, own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
     /// Undoes all changes. If `block` is set, leaves the kill switch in place, so that no packet takes
@@ -339,6 +338,31 @@ mod tests {
         );
         let state = answers(&[r#"{"Save":["Leases","{}"]}"#]);
         assert_eq!(state, [Some("{\"Ok\":null}".into())]);
+    }
+
+    /// The text in the answer is the one that was checked, even if the file has changed since.
+    #[test]
+    fn a_reload_reads_the_file_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, key] = ["x.toml", "key"].map(|name| directory.path().join(name));
+        let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let text = format!("state = {:?}\nprivate_key_file = {key:?}\n", directory.path())
+            + &CLIENT.replace("private_key = \"PRIVATE\"", "").replace("PUBLIC", &peer.public().to_string());
+        std::fs::write(&file, &text).unwrap();
+        // Run the helper on a separate thread, because the thread drops its capabilities.
+        let path = file.clone();
+        let mut server = std::thread::spawn(move || Server::start(&path)).join().unwrap().unwrap();
+        // The helper reads the file, then waits at this pipe for the key. Then, the file changes.
+        let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&key).status().unwrap();
+        assert!(made.success());
+        let change = std::thread::spawn(move || {
+            let mut pipe = std::fs::OpenOptions::new().write(true).open(&key).unwrap();
+            std::fs::write(&file, "another text").unwrap();
+            state_files::write_secret(&key, &own.to_base64()).unwrap();
+            io::Write::write_all(&mut pipe, own.to_base64().as_bytes()).unwrap();
+        });
+        assert_eq!(*server.reload().unwrap().text, text);
+        change.join().unwrap();
     }
 
     #[test]
