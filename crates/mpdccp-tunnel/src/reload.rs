@@ -115,6 +115,9 @@ pub(crate) fn follow(
 /// value differs from the old file's. Returns the number of changed paths.
 fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, new: &config::Peer) -> usize {
     let old = std::mem::replace(&mut peers[number].cfg, new.clone());
+    if old.receive_rate != new.receive_rate {
+        peers[number].policer.restart();
+    }
     if !cx.cfg.is_client() {
         return 0;
     }

@@ -14,7 +14,11 @@ pub(crate) struct Cap {
 
 impl Cap {
     pub(crate) fn set(&mut self, rate: Option<Rate>) {
-        self.rate = rate.filter(|rate| *rate > Rate::ZERO);
+        let rate = rate.filter(|rate| *rate > Rate::ZERO);
+        if core::mem::replace(&mut self.rate, rate) != rate {
+            // At a very low rate, a single packet takes minutes. A new rate must not wait for that.
+            self.paid = Time::ZERO;
+        }
     }
 
     pub(crate) fn is_set(&self) -> bool {
@@ -63,6 +67,19 @@ mod tests {
         }
         assert_eq!(sent, 999);
         cap.set(Some(Rate::ZERO));
+        assert_eq!(cap.shut(now), None);
+    }
+
+    #[test]
+    fn a_new_rate_does_not_wait_for_what_was_sent_at_the_old_one() {
+        let (mut cap, now) = (Cap::default(), Time::from_millis(1_000));
+        let [slow, fast] = [10, 10_000_000].map(|bps| Some(Rate::from_bps(bps)));
+        cap.set(slow);
+        cap.on_sent(now, 1_000);
+        cap.set(slow);
+        let paid = now + (Duration::from_secs(800) - CREDIT);
+        assert_eq!(cap.shut(now), Some(paid), "the same rate changes nothing");
+        cap.set(fast);
         assert_eq!(cap.shut(now), None);
     }
 }

@@ -33,6 +33,12 @@ impl Policer {
         true
     }
 
+    /// Forgets the accepted packets, because the rate has changed. At a very low rate, a single packet takes
+    /// minutes.
+    pub(crate) fn restart(&mut self) {
+        self.paid = Time::ZERO;
+    }
+
     fn pay(&mut self, now: Time, rate: Rate, bytes: usize) {
         self.paid = self.paid.max(now) + rate.time_for(bytes as u64);
     }

@@ -142,3 +142,18 @@ fn a_reload_changes_the_scheduler_of_open_sessions() {
     let [a, b] = sent(&mut world);
     assert!(a.min(b) > 100_000, "{a} and {b}");
 }
+
+/// The first file has "100" (bit/s) by mistake, at which a packet of 1000 bytes takes 80 s.
+#[test]
+fn a_corrected_rate_applies_at_once() {
+    let (mut world, server) = (up(), SERVERS[0]);
+    for (key, from, to) in [("rate", server, 0), ("receive_rate", 0, server)] {
+        for rate in ["100", "100M"] {
+            let peer = format!("name = \"c0\"\n{key} = {rate:?}");
+            world.reload(server, &server_text([true; CLIENTS], "").replace("name = \"c0\"", &peer));
+            world.send(from, inner(to), 1_000);
+            world.run(Duration::from_secs(1));
+        }
+        assert!(world.reaches(from, to), "{key}");
+    }
+}
