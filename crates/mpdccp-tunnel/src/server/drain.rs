@@ -53,14 +53,20 @@ impl Listener {
         if self.sizes.is_none() {
             return Answer::Error("this end is a client; only a server can be drained".into());
         }
-        if !std::mem::replace(&mut self.draining, true) {
+        if !self.draining {
             if speaks {
                 cx.out.info("draining: new clients are refused, and connected clients are asked to use another server");
             }
-            cx.endpoint.unlisten(dccp_wire::DCCP_UDP_PORT);
+            self.close(cx.endpoint);
         }
         self.watch(cx, peers);
         Answer::Clients(peers.sessions().len())
+    }
+
+    /// Refuses new sessions from now on.
+    pub(crate) fn close(&mut self, endpoint: &mut Endpoint) {
+        self.draining = true;
+        endpoint.unlisten(dccp_wire::DCCP_UDP_PORT);
     }
 
     /// Asks the clients to leave while the server is draining. Each call repeats the message, because

@@ -16,6 +16,9 @@ impl Tunnel {
         }
         self.closing = Some(now + CLOSE_PATIENCE);
         self.peers.iter_mut().for_each(Peer::shut_down);
+        // A client reconnects as soon as its session is closed. A session with this end would die with it,
+        // and the client would notice only after a timeout.
+        self.listener.close(endpoint);
         let sessions = endpoint.sessions();
         for session in &sessions {
             endpoint.close(now, *session);

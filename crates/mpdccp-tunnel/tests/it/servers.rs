@@ -1,6 +1,6 @@
 //! Tests of a client that moves to another server.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
@@ -108,4 +108,23 @@ fn a_server_is_not_left_because_its_answers_take_long() {
     }
     assert_eq!(world.server_of(0), Some(SERVERS[0]));
     assert!(!world.hosts[0].log.iter().any(|line| line.contains("switching")));
+}
+
+/// One client does not answer the close, so the server waits. Meanwhile, the other client tries to reconnect.
+#[test]
+fn a_server_that_ends_opens_no_more_sessions() {
+    let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
+    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    for interface in ["p0", "p1"] {
+        world.change(1, interface, |access| access.up = false);
+    }
+    world.hosts[SERVERS[0]].log.clear();
+    world.hosts[SERVERS[0]].command(world.now, Command::ShutDown);
+    world.run(SECOND);
+    let server = &world.hosts[SERVERS[0]];
+    assert!(!server.stopped, "it waits for the silent client");
+    assert!(!server.log.iter().any(|line| line.contains("session open")), "{:?}", server.log);
+    world.run(SOON);
+    assert!(world.hosts[SERVERS[0]].stopped);
 }
