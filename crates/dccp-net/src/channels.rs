@@ -90,6 +90,12 @@ impl ChannelRoutes {
         }
     }
 
+    /// Returns the socket over which this end opened a channel, even if the channel has ended since.
+    pub(crate) fn under(&self, socket: u32) -> Option<u32> {
+        let channel = id(socket)?;
+        self.begun.iter().find(|(.., begun)| *begun == channel).map(|(under, ..)| *under)
+    }
+
     /// Returns the socket numbers of the channels that this end opened to a destination.
     pub fn toward(&self, socket: u32, remote: SocketAddr) -> impl Iterator<Item = u32> {
         let all = (socket, remote, ChannelId(0))..=(socket, remote, ChannelId(u32::MAX));

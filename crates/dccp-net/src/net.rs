@@ -121,19 +121,24 @@ impl Net {
         Ok(socket)
     }
 
-    /// Closes a socket. Its number is never used again.
+    /// Closes a socket, or a channel that this end opened together with the socket below it. The number is
+    /// never used again.
     pub fn remove(&mut self, socket: u32) {
-        let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
-        let under = self.resolve(&route).socket;
-        if let Some(routes) = self.routes.as_mut().filter(|_| is_channel(socket)) {
-            routes.close(socket);
+        let under = match &mut self.routes {
+            Some(routes) if is_channel(socket) => {
+                // The channel may have ended already, together with its peer.
+                let under = routes.under(socket);
+                routes.close(socket);
+                under
+            }
+            _ => Some(socket),
+        };
+        for socket in under.into_iter().chain([socket]) {
+            self.links.forget(socket);
         }
-        self.links.forget(socket);
-        let socket = under;
-        if let Some(slot) = self.sockets.get_mut(socket as usize) {
+        if let Some(slot) = under.and_then(|under| self.sockets.get_mut(under as usize)) {
             *slot = None;
         }
-        self.links.forget(socket);
     }
 
     /// Returns a socket, unless it was closed.
@@ -318,14 +323,12 @@ mod tests {
     use mpdccp_units::Duration;
     use std::fs::File;
 
-    /// A server's channel ends without a call of `remove`, because the socket below it stays open.
+    /// Returns a socket, a channel over it to peer 0, and the channel's destination.
     #[cfg(feature = "encryption")]
-    #[test]
-    fn a_channel_that_has_ended_is_no_longer_checked() {
+    fn open(poller: &Poller, net: &mut Net, now: Time) -> (u32, u32, SocketAddr) {
         use crate::secure::{Aead, Channels, PresharedKey, PrivateKey, Settings};
-        let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
         let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
-        let socket = net.add(&poller, Box::new(UdpEncapsulation::new(bind).unwrap())).unwrap();
+        let socket = net.add(poller, Box::new(UdpEncapsulation::new(bind).unwrap())).unwrap();
         let mut channels = Channels::new(Settings {
             private_key: PrivateKey::from_random([1; 32]),
             accepts: false,
@@ -339,10 +342,33 @@ mod tests {
         net.secure(channels);
         let remote = ([127, 0, 0, 1], 6511).into();
         let channel = net.open_channel(now, 0, &Route { socket, local: None, remote }).unwrap();
+        (socket, channel, remote)
+    }
+
+    /// A server's channel ends without a call of `remove`, because the socket below it stays open.
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn a_channel_that_has_ended_is_no_longer_checked() {
+        let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
+        let (_, channel, remote) = open(&poller, &mut net, now);
         net.links.mark(now, channel, remote, "pulled".into());
         net.channels_mut().unwrap().remove_peer(0);
         net.retry(now + Duration::from_secs(1), &poller);
         assert_eq!(net.next_retry(), None);
+    }
+
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn the_socket_of_a_removed_peer_is_closed() {
+        for removed in [false, true] {
+            let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
+            let (socket, channel, _) = open(&poller, &mut net, now);
+            if removed {
+                net.channels_mut().unwrap().remove_peer(0);
+            }
+            net.remove(channel);
+            assert!(net.socket(socket).is_none(), "peer removed: {removed}");
+        }
     }
 
     /// This test runs itself again in a process with a low limit on descriptors.
