@@ -102,6 +102,14 @@ impl Net {
         to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
     }
 
+    /// Returns the socket below a channel. If this end opened the channel, the result stays the same even
+    /// after the channel has ended.
+    pub fn under(&self, socket: u32) -> u32 {
+        let begun = self.routes.as_ref().and_then(|routes| routes.under(socket));
+        let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
+        begun.unwrap_or_else(|| self.resolve(&route).socket)
+    }
+
     /// Returns the peer of a channel, which the socket number identifies.
     pub fn peer_of(&self, socket: u32) -> Option<u32> {
         self.routes.as_ref()?.peer(socket)
@@ -366,6 +374,7 @@ mod tests {
             if removed {
                 net.channels_mut().unwrap().remove_peer(0);
             }
+            assert_eq!(net.under(channel), socket);
             net.remove(channel);
             assert!(net.socket(socket).is_none(), "peer removed: {removed}");
         }

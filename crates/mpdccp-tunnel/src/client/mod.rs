@@ -62,5 +62,6 @@ pub(crate) fn charge(
         quotas.charge(cx, peer, looked);
     } else if let Some((peer, path)) = paths.retired(looked.socket) {
         quotas.charge_closed(cx, peer, path, looked);
+        paths.on_charged(cx, looked.socket);
     }
 }

@@ -404,14 +404,21 @@ impl Paths {
         self.retired.iter().map(|(at, ..)| *at).min()
     }
 
-    /// Closes the sockets of closed paths once their linger time has passed.
-    pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) {
-        self.retired.retain(|(at, _, path)| {
-            if *at <= cx.now {
-                cx.out.push(Action::CloseSocket(path.socket));
-            }
-            *at > cx.now
-        });
+    /// Asks about the sockets of closed paths once their linger time has passed. After the answers,
+    /// [`on_charged`](Self::on_charged) closes the sockets.
+    pub(crate) fn on_timeout(&self, cx: &mut Cx<'_>) {
+        for (_, _, path) in self.retired.iter().filter(|(at, ..)| *at <= cx.now) {
+            cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
+        }
+    }
+
+    /// Closes the socket of a closed path if its linger time has passed. Until the other end learns of the
+    /// close, it may send much, so the last traffic must have been charged before.
+    pub(crate) fn on_charged(&mut self, cx: &mut Cx<'_>, socket: u32) {
+        let now = cx.now;
+        for _ in self.retired.extract_if(.., |(at, _, path)| path.socket == socket && *at <= now) {
+            cx.out.push(Action::CloseSocket(socket));
+        }
     }
 }
 

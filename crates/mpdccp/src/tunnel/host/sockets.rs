@@ -158,7 +158,7 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
 /// (`own`), also reports to the endpoint whether the destination can be reached.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let error = own.then(|| core.net.watch(now, socket, remote)).flatten();
-    let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
+    let under = below(core, socket);
     let channels = core.net.channels();
     let heard = || channels?.peer_stats(core.net.peer_of(socket)?)?.heard;
     HostEvent::Looked(Looked {
@@ -234,8 +234,7 @@ pub(crate) fn under(core: &Core, socket: u32) -> Option<&dyn dccp_net::Encapsula
 
 /// Returns the number of the socket below a channel.
 pub(crate) fn below(core: &Core, socket: u32) -> u32 {
-    let remote = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    core.net.resolve(&Route { socket, local: None, remote }).socket
+    core.net.under(socket)
 }
 
 /// Returns the status of all open sockets.
