@@ -37,6 +37,11 @@ impl Allowed {
         self.nets.get_lpm(&IpNet::from(ip)).map(|(net, peer)| (net.prefix_len(), *peer))
     }
 
+    /// Returns whether any of the networks is an IPv6 network.
+    pub(crate) fn has_v6(&self) -> bool {
+        !self.nets.t2.is_empty()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (IpNet, usize)> {
         self.nets.iter().map(|(net, peer)| (net, *peer))
     }
@@ -76,6 +81,7 @@ mod tests {
         assert_eq!(peer("10.0.1.7"), Some(0));
         assert_eq!(peer("fd00::9"), Some(3));
         assert_eq!(peer("fd01::9"), None);
+        assert!(allowed.has_v6() && !Allowed::new([(net("10.0.0.0/24"), 1)]).has_v6());
     }
 
     #[test]

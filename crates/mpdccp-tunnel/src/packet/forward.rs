@@ -258,7 +258,7 @@ impl Forward {
 
     /// Sets the MTU of the interface to the largest packet size of any peer, limited by the server's MTU.
     pub(crate) fn adapt_interface(&self, cx: &mut Cx<'_>, assigned: &Assigned) {
-        let least = mtu::least(cx.cfg, &assigned.nets);
+        let least = mtu::least(cx.cfg, &assigned.nets, self.allowed.has_v6());
         if let Some(mtu) = self.mtu.wanted(least, assigned.mtu()) {
             cx.out.push(Action::SetMtu(mtu));
         }

@@ -105,14 +105,12 @@ impl InterfaceMtu {
     }
 }
 
-/// Returns the smallest MTU at which Linux accepts and keeps the interface's addresses and a client's routes.
-/// `own` has the current addresses; a server may also assign IPv6 addresses later.
-pub(crate) fn least(cfg: &Config, own: &[IpNet]) -> u16 {
-    let is_v6 = |net: &IpNet| net.addr().is_ipv6();
-    // Skip a server's peers, which may be many.
-    let routed =
-        cfg.peers.iter().take_while(|_| cfg.is_client()).flat_map(|peer| &peer.get_ref().allowed_ips);
-    let v6 = cfg.addresses.auto || own.iter().chain(routed).any(is_v6);
+/// Returns the smallest MTU at which Linux accepts and keeps the interface's addresses and routes. `own` has
+/// the current addresses; a server may also assign IPv6 addresses later. `peers_v6` says whether a peer has
+/// an IPv6 network.
+pub(crate) fn least(cfg: &Config, own: &[IpNet], peers_v6: bool) -> u16 {
+    let pool = cfg.assign.iter().flat_map(|assign| &assign.pool);
+    let v6 = cfg.addresses.auto || peers_v6 || own.iter().chain(pool).any(|net| net.addr().is_ipv6());
     if v6 { LEAST_V6 } else { 0 }
 }
 
@@ -125,7 +123,10 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {
         // If the paths carry less than IPv6 requires, the tunnel sends the larger packets in pieces.
-        Mtu::Auto => carried.max(least(cfg, &cfg.addresses)),
+        Mtu::Auto => {
+            let mut nets = cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
+            carried.max(least(cfg, &cfg.addresses, nets.any(|net| net.addr().is_ipv6())))
+        }
         Mtu::Fixed(mtu) if mtu > carried => {
             return Err(format!(
                 "mtu = {mtu}: too large; the paths carry inner packets of at most {carried} bytes"

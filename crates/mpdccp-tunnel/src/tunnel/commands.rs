@@ -58,6 +58,10 @@ impl Tunnel {
         self.out.push(Action::SetMarking(Marker::new(&self.cfg)));
         endpoint.cap_all(self.cfg.rate_of_shard());
         self.forward.allowed = self.leases.allow(cx!(self, endpoint, now), &mut self.peers, &self.shard);
+        if self.shard.is_first() {
+            // The interface must be wide enough before it gets IPv6 routes.
+            self.forward.adapt_interface(cx!(self, endpoint, now), &self.assigned);
+        }
         let asked = |number: &usize| self.shard.is_first() && self.peers[*number].asked.is_some();
         for number in self.peers.present().filter(asked).collect::<Vec<_>>() {
             self.assign(endpoint, now, number);

@@ -132,6 +132,22 @@ fn an_interface_that_ipv6_packets_enter_stays_wide_enough_for_them() {
 }
 
 #[test]
+fn a_server_that_routes_ipv6_keeps_its_interface_wide_enough() {
+    let file = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
+    let v4 = server_text([true, false], "");
+    let mut world = World::new([file(), file()], &v4);
+    world.run(SECOND * 5);
+    narrow(&mut world, "p0", 1300);
+    narrow(&mut world, "p1", 1300);
+    assert!(world.hosts[SERVER].mtu < 1280, "{}", world.hosts[SERVER].mtu);
+    world.reload(SERVER, &v4.replace("/32\"]", "/32\", \"fd01::/64\"]"));
+    assert_eq!(world.hosts[SERVER].mtu, 1280);
+    narrow(&mut world, "p0", 1250);
+    narrow(&mut world, "p1", 1250);
+    assert_eq!(world.hosts[SERVER].mtu, 1280);
+}
+
+#[test]
 fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let mut world = up("scheduler = \"rr\"");
     narrow(&mut world, "p0", 1200);
