@@ -38,7 +38,10 @@ impl Assigned {
 
     /// Returns the networks to route into the interface.
     pub(crate) fn routes(&self, cfg: &Config) -> Vec<IpNet> {
-        routes::wanted(cfg, &self.nets, &self.told)
+        // A reload may have removed networks from `allowed_ips` since the server assigned the routes.
+        let allowed = |net: &&IpNet| cfg.peers.iter().any(|peer| may_route(&peer.get_ref().allowed_ips, net));
+        let told: Vec<IpNet> = self.told.iter().filter(allowed).copied().collect();
+        routes::wanted(cfg, &self.nets, &told)
     }
 
     /// Returns the size of the largest inner packet that the server allows.

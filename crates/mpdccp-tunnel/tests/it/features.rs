@@ -335,7 +335,7 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
 
 const POOL: &str = "[assign]\npool = [\"10.0.0.0/29\"]\nroutes = [\"10.9.0.0/16\", \"172.16.0.0/12\"]\n";
 
-fn assigned() -> World {
+pub(crate) fn assigned() -> World {
     let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
     World::new([auto(), auto()], &server_text([true; CLIENTS], POOL))
 }

@@ -1,6 +1,6 @@
 //! Reloads of the configuration.
 
-use crate::features::logged;
+use crate::features::{assigned, logged};
 use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up};
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{Answer, Command};
@@ -156,4 +156,14 @@ fn a_corrected_rate_applies_at_once() {
         }
         assert!(world.reaches(from, to), "{key}");
     }
+}
+
+#[test]
+fn a_route_from_the_server_ends_when_the_file_no_longer_allows_it() {
+    let mut world = assigned();
+    world.run(SOON);
+    assert_eq!(world.hosts[0].routes.len(), 1);
+    let text = world.hosts[0].text.replace(", \"10.9.0.0/16\"", "");
+    world.reload(0, &text);
+    assert!(world.hosts[0].routes.is_empty(), "{:?}", world.hosts[0].routes);
 }
