@@ -140,7 +140,8 @@ impl Message {
                         _ => return None,
                     }
                 }
-                (rest.is_empty() && !gift.addresses.is_empty()).then_some(Message::Give(gift))
+                let fits = rest.is_empty() && data.len() <= MAX_MESSAGE;
+                (fits && !gift.addresses.is_empty()).then_some(Message::Give(gift))
             }
             _ => None,
         }
@@ -218,6 +219,9 @@ mod tests {
         for wrong in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1]] {
             assert_eq!(with(&[&[4, 8][..], &wrong].concat()), None);
         }
+        // A server that sends more entries than fit wants to keep the client busy.
+        assert!(with(&[4u8, 24, 10, 0, 0, 5].repeat(80)).is_some());
+        assert_eq!(with(&[4u8, 24, 10, 0, 0, 5].repeat(81)), None);
         let named = |name: &[u8]| Message::parse(&[&NAMES[..], &[name.len() as u8], name].concat());
         assert!(named(b"dsl").is_some());
         for wrong in [&b""[..], b"\x1b[2J", b"a\nb", b"\xff", &[b'a'; LONGEST_NAME + 1]] {

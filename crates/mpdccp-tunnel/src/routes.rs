@@ -119,16 +119,17 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
     // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. Sockets that
     // are bound to an interface ignore the routes.
-    let paths = cx.cfg.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref());
-    let paths = paths.filter(|path| path.interface.is_none() && !cx.cfg.default_route);
-    let mut remotes =
-        paths.flat_map(|path| path.remote.all().iter().filter_map(Remote::ip).map(move |ip| (path, ip)));
-    let found = remotes.find(|(_, ip)| net.contains(ip));
-    if let Some((path, ip)) = found {
+    let peers = cx.cfg.peers.iter().map(|peer| peer.get_ref());
+    let paths = peers.flat_map(|peer| peer.paths.iter().map(move |path| (&peer.name, path.get_ref())));
+    let paths = paths.filter(|(_, path)| path.interface.is_none() && !cx.cfg.default_route);
+    let mut remotes = paths.flat_map(|(peer, path)| {
+        path.remote.all().iter().filter_map(Remote::ip).map(move |ip| (peer, &path.name, ip))
+    });
+    let found = remotes.find(|(.., ip)| net.contains(ip));
+    if let Some((peer, path, ip)) = found {
         cx.out.warn(format!(
-            "path {}: its remote {ip} is within {net}, which the tunnel routes into itself; set the path's \
-             `interface`, or remove {ip} from {net}",
-            path.name
+            "peer {peer}: path {path}: its remote {ip} is within {net}, which the tunnel routes into itself; set \
+             the path's `interface`, or remove {ip} from {net}"
         ));
     }
     found.is_some()

@@ -104,7 +104,7 @@ impl Assigned {
                 format!("{whose} mtu = {mtu} is too small for IPv6, which needs {least}; raise it {place}");
             return self.not_taken(cx, peer, why);
         }
-        let routes = usable_routes(cx, &peer.cfg.allowed_ips, &gift.routes);
+        let routes = usable_routes(cx, peer, &gift.routes);
         let without =
             |a: &[IpNet], b: &[IpNet]| a.iter().filter(|net| !b.contains(net)).copied().collect::<Vec<_>>();
         cx.out.push(Action::SetAddresses {
@@ -152,15 +152,16 @@ fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }
 
-/// Returns the routes from the server that this end uses. Leaves out routes that `allowed` does not permit,
-/// and routes that would capture the tunnel's own packets.
-fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
+/// Returns the routes from the server that this end uses. Leaves out routes that `allowed_ips` does not
+/// permit, and routes that would capture the tunnel's own packets.
+fn usable_routes(cx: &mut Cx<'_>, peer: &Peer, told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {
-        if !may_route(allowed, net) {
+        if !may_route(&peer.cfg.allowed_ips, net) {
             cx.out.warn(format!(
-                "ignoring the server's route to {net}: no allowed_ips prefix longer than /0 contains it; \
-                 add one to use the route"
+                "peer {}: ignoring the server's route to {net}: no allowed_ips prefix longer than /0 contains it; \
+                 add one to use the route",
+                peer.name()
             ));
         } else if !routes::swallows(cx, *net) {
             usable.push(*net);
