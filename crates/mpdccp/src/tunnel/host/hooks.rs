@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of events waiting for their run.
 const WAITING: usize = 64;
+/// Shortest interval between log lines about skipped events.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// Runs the hook program for each event.
 pub(crate) struct Hooks {
@@ -24,11 +26,14 @@ pub(crate) struct Hooks {
     interface: String,
     thread: Option<(SyncSender<Hook>, JoinHandle<()>)>,
     closing: Arc<AtomicBool>,
+    /// Number of events that were skipped since the last log line about them, and when that line was written.
+    skipped: u64,
+    told: Option<Instant>,
 }
 
 impl Hooks {
     pub(crate) fn new(program: PathBuf, interface: String) -> Hooks {
-        Hooks { program, interface, thread: None, closing: Arc::default() }
+        Hooks { program, interface, thread: None, closing: Arc::default(), skipped: 0, told: None }
     }
 
     /// Queues an event for a run of the hook program.
@@ -39,12 +44,16 @@ impl Hooks {
             self.thread = self.start();
         }
         let Some((queue, _)) = &self.thread else { return };
-        if let Err(TrySendError::Full(hook)) = queue.try_send(hook) {
-            tracing::warn!(
-                "hook: skipping the event {} of peer {}, because {WAITING} events are waiting",
-                hook.event.name(),
-                hook.peer
-            );
+        if let Err(TrySendError::Full(Hook { event, peer, .. })) = queue.try_send(hook) {
+            self.skipped += 1;
+            // A peer whose paths keep changing causes many events, but must not fill the log.
+            if self.told.is_none_or(|at| at.elapsed() >= TOLD_EVERY) {
+                let (skipped, event) = (std::mem::take(&mut self.skipped), event.name());
+                tracing::warn!(
+                    "hook: {skipped} event(s) skipped, because {WAITING} events are waiting; the last is {event} of peer {peer}"
+                );
+                self.told = Some(Instant::now());
+            }
         }
     }
 
@@ -159,8 +168,11 @@ pub(super) fn wait(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tunnel::face::events::Events;
     use mpdccp_tunnel::HookEvent;
     use std::os::unix::fs::PermissionsExt;
+    use tracing_subscriber::filter::LevelFilter;
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
 
     fn script(directory: &Path, text: &str) -> PathBuf {
         let path = directory.join("hook");
@@ -186,6 +198,19 @@ mod tests {
         let out = std::fs::read_to_string(directory.path().join("out")).unwrap();
         assert_eq!(out, "path-up|hub|$(touch bad); `touch bad`?-rf");
         assert!(!directory.path().join("bad").exists());
+    }
+
+    #[test]
+    fn skipped_events_do_not_fill_the_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = script(directory.path(), "until [ -e end ]; do sleep 0.02; done");
+        let mut hooks = Hooks::new(program, "tun".into());
+        let events = Events::default();
+        let log = tracing_subscriber::registry().with(events.clone().with_filter(LevelFilter::WARN));
+        tracing::subscriber::with_default(log, || (0..3 * WAITING).for_each(|_| hooks.run(hook("p"))));
+        std::fs::write(directory.path().join("end"), "").unwrap();
+        assert_eq!(events.newest(9).len(), 1);
+        assert!(hooks.skipped >= WAITING as u64 - 2, "{}", hooks.skipped);
     }
 
     #[test]
