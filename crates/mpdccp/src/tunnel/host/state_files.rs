@@ -186,11 +186,15 @@ fn write(file: &Path, text: &str, mode: u32) -> io::Result<()> {
     let new = file.with_extension("new");
     // Remove the file first, because `mode` only affects a new file.
     let _ = std::fs::remove_file(&new);
-    let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
-    open.write_all(text.as_bytes())?;
-    // Without this, the name could reach the disk before the text.
-    open.sync_all()?;
-    std::fs::rename(new, file)?;
+    let replace = || {
+        let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
+        open.write_all(text.as_bytes())?;
+        // Without this, the name could reach the disk before the text.
+        open.sync_all()?;
+        std::fs::rename(&new, file)
+    };
+    // On a full disk, a part of the text would take the room that the other files need.
+    replace().inspect_err(|_| drop(std::fs::remove_file(&new)))?;
     // Ignore errors: some file systems cannot sync a directory, and the file is complete in any case.
     let _ = file.parent().map(|directory| File::open(directory)?.sync_all());
     Ok(())
@@ -259,5 +263,10 @@ mod tests {
         files.save_all(&mut unsaved);
         assert!(unsaved.is_empty());
         assert_eq!(std::fs::read_to_string(files.path(StateFile::Leases)).unwrap(), "1");
+        // The new file cannot get the name of a directory.
+        std::fs::create_dir(files.path(StateFile::Volumes)).unwrap();
+        assert!(!files.save(StateFile::Volumes, "2"));
+        let mut names = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names.all(|name| !name.to_string_lossy().ends_with(".new")), "a part stays");
     }
 }
