@@ -13,7 +13,7 @@ pub(crate) struct WaitingPath {
     pub(crate) spec: PathSpec,
     /// Why the path is waiting: its interface or its address is missing, or its name has not been resolved.
     pub(crate) why: String,
-    /// The address that failed last, if the path's remote is a name.
+    /// The address that failed last, if the path's remote or proxy is a name.
     pub(crate) failed: Option<IpAddr>,
     /// The request to the host, while the host opens the path.
     pub(crate) opening: Option<Opening>,
@@ -52,6 +52,8 @@ pub(crate) struct OpenPath {
     pub(crate) interface: Option<String>,
     pub(crate) socket: u32,
     pub(crate) remote: SocketAddr,
+    /// Address of the HTTP proxy.
+    pub(crate) proxy: Option<IpAddr>,
     /// Source address on this host.
     pub(crate) source: Option<IpAddr>,
     pub(crate) mtu: u16,

@@ -62,8 +62,7 @@ impl Paths {
     }
 
     fn is_asking(&self, path: &WaitingPath) -> bool {
-        let proxy = path.spec.proxy.as_ref().and_then(|proxy| proxy.at.name());
-        path.spec.remote.name().into_iter().chain(proxy).any(|name| self.names.is_pending(name))
+        names(&path.spec).any(|name| self.names.is_pending(name))
     }
 
     /// Returns the request to open the socket of a waiting path. The error says what the path is still
@@ -82,7 +81,7 @@ impl Paths {
         let proxy = match &spec.proxy {
             None => None,
             Some(proxy) => {
-                let at = SocketAddr::new(address(cx, &proxy.at, None)?, proxy.at.port.unwrap_or_default());
+                let at = SocketAddr::new(address(cx, &proxy.at, *failed)?, proxy.at.port.unwrap_or_default());
                 Some((at, proxy.login.clone()))
             }
         };
@@ -171,6 +170,7 @@ impl Paths {
             interface,
             socket,
             remote,
+            proxy: tls.as_ref().and_then(|tls| Some(tls.proxy.as_ref()?.0.ip())),
             source: None,
             mtu,
             overhead,
@@ -247,16 +247,18 @@ impl Paths {
         peers.iter().flat_map(Peer::specs).any(|spec| spec.pattern().is_some())
     }
 
-    /// Looks up the host names of paths that have not worked for [`PATIENCE`].
+    /// Looks up the host names of paths, and of their proxies, that have not worked for [`PATIENCE`].
     pub(crate) fn watch_names(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
         for peer in peers.iter_mut() {
             let up = peer.up(cx);
             for path in &mut peer.paths {
-                let Some(name) = path.spec.remote.name() else { continue };
+                if names(&path.spec).next().is_none() {
+                    continue;
+                }
                 if up.contains(&path.socket) {
                     path.bad_since = None;
                 } else if cx.now.since(*path.bad_since.get_or_insert(cx.now)) >= PATIENCE {
-                    self.names.ask(cx, name);
+                    names(&path.spec).for_each(|name| self.names.ask(cx, name));
                 }
             }
         }
@@ -273,21 +275,31 @@ impl Paths {
         self.names.learn(name, answer);
         let now = cx.now;
         for number in peers.present() {
-            let elsewhere = |paths: &Paths, path: &OpenPath| {
-                let bad = path.bad_since.is_some_and(|at| now.since(at) >= PATIENCE);
+            // Returns the address that the path leaves.
+            let leaves = |paths: &Paths, path: &OpenPath| {
+                if path.bad_since.is_none_or(|at| now.since(at) < PATIENCE) {
+                    return None;
+                }
+                let has_proxy = path.spec.proxy.as_ref().is_some_and(|proxy| proxy.at.name() == Some(name));
+                let next = paths.names.address(name, path.spec.local, path.proxy).ok();
+                if has_proxy && next.is_some() && next != path.proxy {
+                    return path.proxy;
+                }
                 let there = Some(path.remote.ip());
                 // A path keeps its IP version if no interface of its pattern has the other one.
                 let other = |pattern: &&str| paths.usable(pattern, !path.remote.is_ipv4()).next().is_none();
                 let only = path.spec.pattern().filter(other).and(there);
                 let next = paths.names.address(name, path.spec.local.or(only), there).ok();
-                path.spec.remote.name() == Some(name) && bad && next.is_some() && next != there
+                there.filter(|_| path.spec.remote.name() == Some(name) && next.is_some() && next != there)
             };
-            while let Some(at) = peers[number].paths.iter().position(|p| elsewhere(self, p)) {
+            while let Some((at, failed)) =
+                peers[number].paths.iter().enumerate().find_map(|(at, path)| Some((at, leaves(self, path)?)))
+            {
                 let path = self.close(cx, peers, number, at);
-                let why = format!("{} does not answer", path.remote);
+                let why = format!("{failed} does not answer");
                 let peer = &mut peers[number];
                 cx.out.info(format!("peer {}: path {}: {why}", peer.name(), path.spec.name));
-                let failed = Some(path.remote.ip());
+                let failed = Some(failed);
                 peer.waiting.push(WaitingPath { why, failed, ..WaitingPath::again(&path) });
             }
         }
@@ -439,6 +451,12 @@ impl Peer {
             !goes
         });
     }
+}
+
+/// Returns the host names that a path needs: those of its remote and its proxy.
+fn names(spec: &PathSpec) -> impl Iterator<Item = &str> {
+    let proxy = spec.proxy.as_ref().and_then(|proxy| proxy.at.name());
+    spec.remote.name().into_iter().chain(proxy)
 }
 
 /// Removes the path for which this request was sent. Returns the path and the number of its peer.

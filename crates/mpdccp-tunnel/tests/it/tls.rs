@@ -147,3 +147,24 @@ fn a_path_has_time_to_find_out_that_udp_does_not_answer() {
         }
     }
 }
+
+#[test]
+fn a_path_that_fails_follows_the_name_of_its_proxy() {
+    let remote = "\"198.51.100.1\"\nproxy = \"proxy.test:3128\"";
+    let one = || ClientFile {
+        extra: "encapsulation = \"tls\"".into(),
+        remote: remote.into(),
+        second: None,
+        ..ClientFile::new()
+    };
+    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
+    let proxy =
+        |world: &World| Some(world.hosts[0].opened.last()?.tls.as_ref()?.proxy.as_ref()?.0.to_string());
+    world.run(SOON);
+    world.hosts[0].dns = 2;
+    world.run(SECOND * 20);
+    assert_eq!(proxy(&world).as_deref(), Some("198.51.100.1:3128"), "the path works");
+    world.change(0, "p0", |access| access.up = false);
+    world.run(SECOND * 20);
+    assert_eq!(proxy(&world).as_deref(), Some("198.51.100.2:3128"));
+}
