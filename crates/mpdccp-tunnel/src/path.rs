@@ -21,6 +21,8 @@ pub(crate) struct WaitingPath {
     pub(crate) reply: Option<u64>,
     /// Whether the next socket starts with TLS, because UDP did not answer on the previous socket.
     pub(crate) over_tls: bool,
+    /// Whether the quota was used up when the previous socket was closed.
+    pub(crate) exhausted: bool,
 }
 
 /// A pending request to the host to open a path.
@@ -34,13 +36,22 @@ pub(crate) struct Opening {
 
 impl WaitingPath {
     pub(crate) fn new(spec: PathSpec) -> WaitingPath {
-        WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None, over_tls: false }
+        WaitingPath {
+            spec,
+            why: String::new(),
+            failed: None,
+            opening: None,
+            reply: None,
+            over_tls: false,
+            exhausted: false,
+        }
     }
 
     /// Creates a waiting path from an open path whose socket was closed. The next socket starts with the same
     /// transport, UDP or TLS.
     pub(crate) fn again(path: &OpenPath) -> WaitingPath {
-        WaitingPath { over_tls: path.over_tls, ..WaitingPath::new(path.spec.clone()) }
+        let OpenPath { over_tls, exhausted, .. } = *path;
+        WaitingPath { over_tls, exhausted, ..WaitingPath::new(path.spec.clone()) }
     }
 }
 

@@ -177,7 +177,7 @@ impl Paths {
             bad_since: None,
             proved: false,
             charged: 0,
-            exhausted: false,
+            exhausted: path.exhausted,
             over_tls: tls.as_ref().is_some_and(|tls| tls.auto != Some(Over::Udp)),
             knows: tls.map(|tls| (tls.advertised, false)),
         };

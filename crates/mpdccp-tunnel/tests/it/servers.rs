@@ -128,3 +128,18 @@ fn a_server_that_ends_opens_no_more_sessions() {
     world.run(SOON);
     assert!(world.hosts[SERVERS[0]].stopped);
 }
+
+#[test]
+fn a_used_up_quota_holds_at_the_next_server_from_the_start() {
+    let file = ClientFile { quota: true, ..ClientFile::new() };
+    let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    world.hosts[0].sockets.values_mut().for_each(|socket| socket.bytes += 2_000_000);
+    world.run(SECOND * 2);
+    leave(&mut world, true);
+    world.run(SOON);
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+    assert_eq!(world.path(0, "a").map(|path| path.priority), Some(1));
+    let told = world.hosts[0].warned.iter().filter(|line| line.contains("has used up")).count();
+    assert_eq!(told, 1, "{:?}", world.hosts[0].warned);
+}
