@@ -7,10 +7,13 @@ use crate::config::Config;
 use crate::message::Message;
 use crate::peers::Peers;
 use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
+use mpdccp_units::{Duration, Time};
 
 /// Number of sessions allowed in addition to one per peer. A peer that lost its session may open the next one
 /// before the server notices that the old one is gone.
 const SPARE_SESSIONS: usize = 2;
+/// Shortest interval between log lines about refused sessions, which anyone can cause.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// State of a server's admission control; unused on a client.
 #[derive(Debug, Default)]
@@ -18,8 +21,10 @@ pub(crate) struct Listener {
     /// Path MTU and overhead of the sockets, in bytes.
     sizes: Option<(u16, u16)>,
     draining: bool,
-    /// Number of sessions from unknown addresses that were refused so far.
+    /// Number of refused sessions from unknown addresses at the last log line about them, and when that line
+    /// was written.
     refused: u64,
+    told: Option<Time>,
 }
 
 impl Listener {
@@ -77,11 +82,36 @@ impl Listener {
         }
         let stats = cx.endpoint.stats();
         let count = stats.counters.get(&Counter::RefusedPeer).copied().unwrap_or(0);
-        let new = count > std::mem::replace(&mut self.refused, count);
-        if let (true, Some((from, Counter::RefusedPeer))) = (new, stats.refused) {
+        if let Some((from, Counter::RefusedPeer)) = stats.refused
+            && self.is_news(cx.now, count)
+        {
             cx.out.warn(format!(
                 "refused a request from {from}: no peer lists this address in `from` ({count} requests refused so far)"
             ));
         }
+    }
+
+    /// Returns whether to log that so many sessions have been refused.
+    fn is_news(&mut self, now: Time, count: u64) -> bool {
+        let is_news = count > self.refused && self.told.is_none_or(|at| now.since(at) >= TOLD_EVERY);
+        if is_news {
+            (self.refused, self.told) = (count, Some(now));
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_strangers_does_not_fill_the_log() {
+        let mut listener = Listener::default();
+        let mut lines = |seconds: std::ops::Range<u64>, count: u64| {
+            seconds.filter(|s| listener.is_news(Time::from_millis(s * 1_000), count * s)).count()
+        };
+        assert_eq!(lines(1..121, 100), 2);
+        assert_eq!(lines(200..300, 0), 0, "nothing was refused since");
     }
 }
