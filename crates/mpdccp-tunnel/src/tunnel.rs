@@ -359,7 +359,7 @@ impl Tunnel {
             HostEvent::Resolved { name, answer } => {
                 self.paths.on_resolved(cx, &mut self.peers, &name, answer);
             }
-            HostEvent::Changed => self.watch.on_change(now),
+            HostEvent::Changed => self.watch.on_change(now, self.cfg.is_client()),
             HostEvent::AddressesSet(result) => {
                 if let Some(peer) = self.peers.iter().next() {
                     self.assigned.on_set(cx, peer, result);

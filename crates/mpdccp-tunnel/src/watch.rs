@@ -24,10 +24,14 @@ impl Watch {
         Watch { at: now, last: now, every: every.unwrap_or(WATCH).min(WATCH), changed: false }
     }
 
-    /// Handles a change on this host by scheduling a check soon.
-    pub(crate) fn on_change(&mut self, now: Time) {
+    /// Handles a change on this host. On a client, schedules a check soon. On a server, the periodic check is
+    /// soon enough: after a change, it looks at the paths of all clients, and each route that the server sets
+    /// for a client is a change, too.
+    pub(crate) fn on_change(&mut self, now: Time, is_client: bool) {
         self.changed = true;
-        self.at = now.max(self.last + PAUSE);
+        if is_client {
+            self.at = now.max(self.last + PAUSE);
+        }
     }
 
     /// Returns `None` if no check is due. Otherwise returns whether this host has changed since the last
@@ -50,8 +54,11 @@ mod tests {
         let now = Time::from_millis(1_000);
         let mut watch = Watch::new(now, None);
         assert_eq!((watch.is_due(now), watch.is_due(now)), (Some(false), None));
-        watch.on_change(now);
+        watch.on_change(now, true);
         assert_eq!((watch.at, watch.is_due(now)), (now + PAUSE, None));
         assert_eq!((watch.is_due(now + PAUSE), watch.at), (Some(true), now + PAUSE + WATCH));
+        watch.on_change(now + PAUSE, false);
+        assert_eq!(watch.is_due(now + PAUSE * 2), None, "a server");
+        assert_eq!(watch.is_due(now + PAUSE + WATCH), Some(true));
     }
 }
