@@ -7,9 +7,41 @@ use crate::path::is_elsewhere;
 use crate::path_history;
 use crate::peer::Peer;
 use dccp_proto::Route;
-use mpdccp_proto::{PathId, PathState};
+use mpdccp_proto::{PathId, PathState, PathStatus};
+
+/// With this many labels, those of former paths are forgotten.
+const MOST_LABELS: usize = 64;
 
 impl Peer {
+    /// Returns a path's name and its label in the log. If the path is gone, returns the last known ones.
+    pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> (String, String) {
+        let paths = self.status(cx).map_or_else(Vec::new, |status| status.paths);
+        if let Some(path) = paths.iter().find(|p| p.id == id) {
+            let (name, place) = (self.path_name(path), self.place(&path.route).to_string());
+            let label = if name == place { format!("path {name}") } else { format!("path {name} ({place})") };
+            if let Some((before, _)) =
+                self.remember(&paths, id, (name.clone(), label)).filter(|(before, _)| *before != name)
+            {
+                self.histories.rename(&before, name);
+            }
+        }
+        self.labels.get(&id).cloned().unwrap_or_else(|| ("?".into(), "a path".into()))
+    }
+
+    /// Stores the name and label of a path. Returns the earlier ones. The paths of a session never reuse a
+    /// number, so when there are many labels, those of former paths are dropped.
+    fn remember(
+        &mut self,
+        paths: &[PathStatus],
+        id: PathId,
+        label: (String, String),
+    ) -> Option<(String, String)> {
+        if self.labels.len() >= MOST_LABELS {
+            self.labels.retain(|id, _| paths.iter().any(|path| path.id == *id));
+        }
+        self.labels.insert(id, label)
+    }
+
     /// Handles a session's report that a path does not answer. If the path belongs to this end, asks the host
     /// for the cause before logging the failure.
     pub(crate) fn suspect(&mut self, cx: &mut Cx<'_>, id: PathId) {
@@ -97,5 +129,17 @@ impl Peer {
             cx.out.warn(format!("peer {}: path {name} fails: {why}; {instead}", self.name()));
             cx.hook(HookEvent::PathDown, self.name(), Some(&name), &why);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_labels_of_former_paths_are_forgotten() {
+        let mut peer = Peer::new(toml::from_str("name = \"hub\"").unwrap(), None, true);
+        (0..1_000).for_each(|n| drop(peer.remember(&[], PathId(n), ("a".into(), "path a".into()))));
+        assert!(peer.labels.len() <= MOST_LABELS && peer.labels.contains_key(&PathId(999)));
     }
 }

@@ -86,7 +86,7 @@ pub(crate) struct Peer {
     /// For each channel of this session whose other end has moved, the new address of that end.
     places: BTreeMap<u32, SocketAddr>,
     /// Name and log label of each path of this session.
-    labels: BTreeMap<PathId, (String, String)>,
+    pub(crate) labels: BTreeMap<PathId, (String, String)>,
     /// When to connect; `None` on a server, and while there is a session.
     retry_at: Option<Time>,
     wait: Duration,
@@ -372,21 +372,6 @@ impl Peer {
         let told = || self.names.get(&path.name);
         let name = self.cfg_of(path).map(|spec| &spec.name).or_else(told);
         name.cloned().unwrap_or_else(|| path.route.remote.to_string())
-    }
-
-    /// Returns a path's name and its label in the log. If the path is gone, returns the last known ones.
-    pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> (String, String) {
-        let status = self.status(cx);
-        if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
-            let (name, place) = (self.path_name(path), self.place(&path.route).to_string());
-            let label = if name == place { format!("path {name}") } else { format!("path {name} ({place})") };
-            if let Some((before, _)) =
-                self.labels.insert(id, (name.clone(), label)).filter(|(before, _)| *before != name)
-            {
-                self.histories.rename(&before, name);
-            }
-        }
-        self.labels.get(&id).cloned().unwrap_or_else(|| ("?".into(), "a path".into()))
     }
 
     /// Asks the host about the destinations of this end's paths.
