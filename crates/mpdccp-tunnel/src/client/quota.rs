@@ -28,6 +28,9 @@ struct Used {
     /// The month that the clock showed last. It differs from `month` while the clock shows an earlier month.
     #[serde(default)]
     clock: u32,
+    /// The day on which the months begin; 0 in files of earlier versions.
+    #[serde(default)]
+    day: u32,
 }
 
 /// Volume of each path, keyed by `peer/path`.
@@ -90,13 +93,19 @@ impl Quotas {
     fn add(&mut self, unix: u64, peer: &str, spec: &PathSpec, bytes: u64) -> u64 {
         let used = self.used.entry(key(peer, &spec.name)).or_default();
         if unix >= CLOCK_IS_SET {
-            let month = month(unix, spec.quota_day.0);
+            let day = spec.quota_day.0;
+            let old = Some(std::mem::replace(&mut used.day, day)).filter(|old| *old > 0).unwrap_or(day);
+            let (before, month) = (month(unix, old), month(unix, day));
+            // The file has a new day. What was counted this month still belongs to this month.
+            if old != day && used.month == before {
+                (used.month, used.clock) = (month, month);
+            }
             // A router without a battery may start with an old clock, so an earlier month does not reset the
             // volume. But if that clock reaches the next month, it counts as correct, and `used.month` came
             // from a clock that was ahead.
             let passes = month < used.month && (1..month).contains(&used.clock);
             if month > used.month || passes {
-                *used = Used { month, bytes: 0, clock: month };
+                *used = Used { month, bytes: 0, clock: month, day };
             }
             used.clock = month;
         }
@@ -215,5 +224,21 @@ mod tests {
         assert_eq!(again.add(NOW + MONTH, "hub", &spec, 5), 10);
         assert_eq!(again.add(NOW + 2 * MONTH, "hub", &spec, 5), 5);
         assert_eq!(again.add(NOW + 2 * MONTH, "hub", &spec, 5), 10);
+    }
+
+    /// If a new day made the current month an earlier one, that day would not begin a new month.
+    #[test]
+    fn a_new_day_keeps_the_volume_and_begins_the_next_month() {
+        const DAY: u64 = 86_400;
+        const NOW: u64 = 1_767_225_600 + 9 * DAY; // 2026-01-10
+        let spec = |day: u32| -> PathSpec {
+            let text = format!("name = \"lte\"\nremote = \"192.0.2.1\"\nquota = \"1GB\"\nquota_day = {day}");
+            toml::from_str(&text).unwrap()
+        };
+        let mut quotas = Quotas::default();
+        let mut add = |at: u64, day: u32| quotas.add(at, "hub", &spec(day), 1);
+        assert_eq!([add(NOW, 1), add(NOW, 15), add(NOW + 4 * DAY, 15)], [1, 2, 3]);
+        assert_eq!([add(NOW + 5 * DAY, 15), add(NOW + 6 * DAY, 1), add(NOW + 21 * DAY, 1)], [1, 2, 3]);
+        assert_eq!(add(NOW + 22 * DAY, 1), 1, "on the first of February");
     }
 }
