@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(failure) => Err(Error::runtime(failure)),
         None if lost.load(Ordering::Relaxed) => Err(Error::runtime("the helper process died")),
         None => {
-            process.block = false;
+            (process.block, process.clean) = (false, true);
             tracing::info!("{} is down", app.tunnel.config().interface);
             Ok(())
         }

@@ -56,8 +56,8 @@ pub(crate) enum Request {
     /// Reread the configuration and its keys.
     Reload,
     /// Undo all changes and exit, because the tunnel is shutting down. If `block` is set, the kill switch
-    /// keeps blocking.
-    End { block: bool },
+    /// keeps blocking. `clean` says whether the tunnel has run and has reset all connections.
+    End { block: bool, clean: bool },
 }
 
 /// The result of a request.
@@ -135,6 +135,8 @@ pub(crate) struct Process {
     ending: Arc<AtomicBool>,
     /// Whether a kill switch keeps blocking after this tunnel has ended.
     pub(crate) block: bool,
+    /// Whether the tunnel has run and has reset all connections that it carried as streams.
+    pub(crate) clean: bool,
 }
 
 impl Process {
@@ -152,7 +154,8 @@ impl Process {
         let stream = Arc::new(Mutex::new(ours));
         let helper = Helper { stream, file: file.into(), reloads: Arc::default() };
         let said = child.stdout.take();
-        let process = Process { helper, child, said, reader: None, ending: Arc::default(), block: false };
+        let (ending, block, clean) = (Arc::default(), false, false);
+        let process = Process { helper, child, said, reader: None, ending, block, clean };
         process.helper.tell(&Request::Start).map_err(Error::usage)?;
         Ok(process)
     }
@@ -176,7 +179,7 @@ impl Drop for Process {
         self.ending.store(true, Ordering::Relaxed);
         if !std::thread::panicking() {
             // Ignore the error: the helper may already have ended.
-            let _ = self.helper.tell(&Request::End { block: self.block });
+            let _ = self.helper.tell(&Request::End { block: self.block, clean: self.clean });
         }
         let _ = self.helper.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
         self.said.take().into_iter().for_each(relay);

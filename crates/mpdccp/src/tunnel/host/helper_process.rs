@@ -45,15 +45,15 @@ pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
 
 fn serve(stream: &UnixStream, file: &Path) {
     let mut server = None;
-    let (mut orderly, mut keep) = (false, true);
+    let (mut orderly, mut keep, mut clean) = (false, true, false);
     while let Ok((message, socket)) = receive(stream) {
         let done = match (serde_json::from_slice(&message), &mut server) {
             (Ok(Request::Start), None) => Server::start(file).map(|started| {
                 server = Some(started);
                 None
             }),
-            (Ok(Request::End { block }), _) => {
-                (orderly, keep) = (true, block);
+            (Ok(Request::End { block, clean: closed }), _) => {
+                (orderly, keep, clean) = (true, block, closed);
                 Ok(None)
             }
             (Ok(request), Some(server)) => server.answer(request, socket),
@@ -69,7 +69,7 @@ fn serve(stream: &UnixStream, file: &Path) {
         }
     }
     if let Some(server) = server {
-        server.end(orderly, keep);
+        server.end(orderly, keep, clean);
     }
 }
 
@@ -210,8 +210,9 @@ impl Server {
     }
 
     /// Undoes all changes. If `block` is set, leaves the kill switch in place, so that no packet takes
-    /// another route until the tunnel runs again.
-    fn end(mut self, orderly: bool, block: bool) {
+    /// another route until the tunnel runs again. If `clean` is not set, keeps the list of connections for
+    /// the next start.
+    fn end(mut self, orderly: bool, block: bool, clean: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && block => route.leave(),
             route => drop(route),
@@ -226,7 +227,7 @@ impl Server {
             });
             down.for_each(|hook| hooks.run_last(hook));
         }
-        if orderly {
+        if clean {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
@@ -291,14 +292,19 @@ mod tests {
         path = [{ name = "one", local = "192.0.2.2", remote = "192.0.2.1:6511" }]
         "#;
 
-    /// Returns the helper's answers to these messages, which an attacker who controls the tunnel could send.
-    fn answers(messages: &[&str]) -> Vec<Option<String>> {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("x.toml");
-        let paths = ["state", "control"].map(|key| format!("{key} = {:?}\n", directory.path().join(key)));
+    fn configuration(directory: &Path) -> PathBuf {
+        let file = directory.join("x.toml");
+        let paths = ["state", "control"].map(|key| format!("{key} = {:?}\n", directory.join(key)));
         let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
         let text = CLIENT.replace("PRIVATE", &own.to_base64()).replace("PUBLIC", &peer.public().to_string());
         std::fs::write(&file, paths.concat() + &text).unwrap();
+        file
+    }
+
+    /// Returns the helper's answers to these messages, which an attacker who controls the tunnel could send.
+    fn answers(messages: &[&str]) -> Vec<Option<String>> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = configuration(directory.path());
         let (ours, its) = UnixStream::pair().unwrap();
         // Run the helper on a separate thread, because the thread drops its capabilities.
         let process = std::thread::spawn(move || serve(&its, &file));
@@ -338,6 +344,25 @@ mod tests {
         );
         let state = answers(&[r#"{"Save":["Leases","{}"]}"#]);
         assert_eq!(state, [Some("{\"Ok\":null}".into())]);
+    }
+
+    /// The connections of a killed tunnel must outlive a start that fails.
+    #[test]
+    fn only_a_tunnel_that_has_reset_its_connections_forgets_them() {
+        for clean in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let file = configuration(directory.path());
+            let connections = directory.path().join("control.connections-0");
+            std::fs::write(&connections, "").unwrap();
+            let (ours, its) = UnixStream::pair().unwrap();
+            let process = std::thread::spawn(move || serve(&its, &file));
+            for request in [Request::Start, Request::End { block: false, clean }] {
+                send(&ours, &serde_json::to_vec(&request).unwrap(), None).unwrap();
+                receive(&ours).unwrap();
+            }
+            process.join().unwrap();
+            assert_eq!(connections.exists(), !clean);
+        }
     }
 
     /// The text in the answer is the one that was checked, even if the file has changed since.
