@@ -139,7 +139,8 @@ fn accept(
         let peer = &mut peers[number];
         let why = "a new session replaces the old one";
         cx.out.info(format!("peer {}: {why}", peer.name()));
-        // The events of the old session are ignored from now on.
+        // The events of the old session are ignored from now on. The new one numbers its paths anew.
+        peer.labels.clear();
         if peer.opened.is_some() {
             cx.hook(HookEvent::SessionDown, peer.name(), None, why);
         }

@@ -229,3 +229,19 @@ fn a_tunnel_whose_host_fails_ends_with_the_error() {
     let host = &world.hosts[0];
     assert_eq!((host.stopped, host.tunnel.failure()), (true, Some("the TCP proxy failed: x")));
 }
+
+/// The first path of the new session is not the first one of the old session.
+#[test]
+fn a_path_does_not_inherit_the_outage_of_another_path_in_the_last_session() {
+    let mut world = up();
+    world.change(0, "p0", |access| access.up = false);
+    world.run(SECOND * 5);
+    let before = world.hosts[SERVERS[0]].log.len();
+    let now = world.now;
+    world.hosts[0].restart(now);
+    world.run(SECOND * 5);
+    let lines = &world.hosts[SERVERS[0]].log[before..];
+    let has = |words: &str| lines.iter().any(|line| line.contains(words));
+    assert!(has("a new session replaces the old one") && has(" is up"), "{lines:?}");
+    assert!(!has("is up again"), "{lines:?}");
+}
