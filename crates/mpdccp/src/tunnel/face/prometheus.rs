@@ -73,7 +73,13 @@ impl Metrics {
                     "sockets" => ("socket_", "socket", "local"),
                     _ => ("shard_", "shard", "shard"),
                 };
-                for thing in things {
+                for (i, thing) in things.iter().enumerate() {
+                    // A path that is closed may still be listed before the path that replaced it. Their sum
+                    // would decrease once the closed path is gone, which a counter must not.
+                    let is_same = |later: &Value| name == "paths" && later[key] == thing[key];
+                    if things[i + 1..].iter().any(is_same) {
+                        continue;
+                    }
                     let id = thing[key].as_str().map_or_else(|| thing[key].to_string(), String::from);
                     let labels = with(label, &id);
                     if let Some(state) = thing["state"].as_str() {
@@ -184,6 +190,16 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "no `{line}` in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_closed_path_does_not_count_with_its_successor() {
+        let mut status = status();
+        let mut again = status.peers[0].paths[0].clone();
+        again.sent_packets = 2;
+        status.peers[0].paths.push(again);
+        let text = render(&status);
+        assert!(text.contains("\nmpdccp_path_sent_packets_total{peer=\"hub\",path=\"dsl\"} 2\n"), "{text}");
     }
 
     /// A status field that can decrease must be a gauge. This test lists all counters. Add only fields to the
