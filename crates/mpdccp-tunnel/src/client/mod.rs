@@ -33,10 +33,10 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
     }
 }
 
-/// Before the tunnel ends, asks the host about the sockets of all open paths. The answers contain the volumes
-/// and the time of the newest handshake, which are to be saved.
-pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
-    for path in peers.iter().flat_map(Peer::open_paths) {
+/// Before the tunnel ends, asks the host about all sockets of paths. The answers contain the volumes and the
+/// time of the newest handshake, which are to be saved.
+pub(crate) fn finish(peers: &Peers, paths: &Paths, out: &mut Actions) {
+    for path in peers.iter().flat_map(Peer::open_paths).chain(paths.lingering()) {
         out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
     }
 }

@@ -339,6 +339,11 @@ impl Paths {
         all.find(|(_, path)| path.socket == socket)
     }
 
+    /// Returns all closed paths whose sockets are still open.
+    pub(crate) fn lingering(&self) -> impl Iterator<Item = &OpenPath> {
+        self.retired.iter().map(|(.., path)| path)
+    }
+
     /// Closes a path, whether it is open or waiting.
     pub(crate) fn remove(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, name: &str) {
         peers[number].forget_waiting(cx, |spec| spec.name == name);

@@ -42,7 +42,7 @@ impl Tunnel {
         for number in self.name_servers.end(cx).into_iter().filter_map(|session| self.peers.of(session)) {
             cx.hook(HookEvent::SessionDown, self.peers[number].name(), None, "the tunnel ends");
         }
-        client::finish(&self.peers, &mut self.out);
+        client::finish(&self.peers, &self.paths, &mut self.out);
         self.out.push(Action::Stop);
     }
 }

@@ -596,7 +596,7 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
 /// The traffic between the last look at a socket and its end counts toward the quota.
 #[test]
 fn a_path_that_closes_is_charged_to_its_end() {
-    for with_peer in [false, true] {
+    for (with_peer, ends) in [(false, false), (true, false), (false, true)] {
         let file = ClientFile { quota: true, ..ClientFile::new() };
         let mut world = World::new([file.clone(), ClientFile::new()], &server_text([true; CLIENTS], ""));
         world.run(SOON);
@@ -612,10 +612,16 @@ fn a_path_that_closes_is_charged_to_its_end() {
         };
         // The server sends until it knows.
         use_path(&mut world, 200_000);
+        if ends {
+            world.hosts[0].command(now, Command::ShutDown);
+        }
         world.run(SOON);
         let saved = &world.hosts[0].saved[&StateFile::Volumes];
         let volumes: serde_json::Value = serde_json::from_str(saved).unwrap();
-        assert!(volumes["hub/a"]["bytes"].as_u64() >= Some(800_000), "with peer: {with_peer}: {saved}");
+        assert!(
+            volumes["hub/a"]["bytes"].as_u64() >= Some(800_000),
+            "with peer: {with_peer}, end: {ends}: {saved}"
+        );
     }
 }
 
