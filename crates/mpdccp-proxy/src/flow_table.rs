@@ -58,8 +58,9 @@ struct Entry {
     keepalive: Option<Vec<u8>>,
     /// Whether the far host has asked whether this host is alive.
     asked: bool,
-    /// Whether the host has sent FIN or RST. A new SYN with the same ports clears this flag.
-    closing: bool,
+    /// Whether to drop the next SYN, because the host has sent FIN or RST, or because the namespace may not
+    /// have the held SYN yet.
+    drop_syn: bool,
     /// The line of the flow in the journal.
     line: Option<u32>,
 }
@@ -73,7 +74,7 @@ impl Entry {
             next: 0,
             keepalive: None,
             asked: false,
-            closing: false,
+            drop_syn: false,
             line: None,
         }
     }
@@ -175,13 +176,13 @@ impl FlowTable {
             entry.keepalive = Some(with_checksum(packet));
             return Verdict::Keepalive(flow);
         }
-        if segment.opens && std::mem::take(&mut entry.closing) {
-            // This SYN opens a new connection. The namespace must not answer it yet, because the old
-            // connection may have ended at the far end, and the news may still be on its way. Drop the SYN:
-            // the news will have arrived when the host repeats the SYN.
+        if segment.opens && std::mem::take(&mut entry.drop_syn) {
+            // The namespace must not answer this SYN yet: either the old connection may have ended at the far
+            // end, or the namespace has no listener yet. When the host repeats the SYN, this has changed.
             return Verdict::Held(flow);
         }
-        entry.closing |= segment.finishes || segment.resets;
+        let in_handshake = matches!(entry.state, State::Accepting);
+        entry.drop_syn = segment.finishes || segment.resets || entry.drop_syn && !in_handshake;
         if !segment.resets {
             entry.next = segment.end();
         }
@@ -354,6 +355,7 @@ impl FlowTable {
         let tuple = *self.tuples.get(&flow)?;
         let entry = self.entries.get_mut(&tuple).filter(|e| matches!(e.state, State::Held(_)))?;
         entry.line = Some(self.journal.write(tuple));
+        entry.drop_syn = true;
         match std::mem::replace(&mut entry.state, State::Accepting) {
             State::Held(held) => Some((tuple, held.syn)),
             _ => None,

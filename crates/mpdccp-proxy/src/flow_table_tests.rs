@@ -44,6 +44,19 @@ fn a_syn_is_held_until_the_far_end_has_connected() {
     assert_eq!(table.accepted(flow), None, "once");
 }
 
+/// The host repeats its SYN while the held one is on its way to the namespace. Before the namespace has a
+/// listener, its kernel would answer with RST.
+#[test]
+fn a_repeated_syn_does_not_overtake_the_held_one() {
+    let mut table = FlowTable::new(Limits::default());
+    let (flow, _) = open(&mut table, 1_000);
+    table.accepted(flow).unwrap();
+    let mut again = || table.on_packet(NOW, &syn(1_000), |_| Ok(()));
+    assert_eq!((again(), again()), (Verdict::Held(flow), Verdict::Proxy(flow)));
+    let flow = established(&mut table, 1_001);
+    assert_eq!(table.on_packet(NOW, &syn(1_001), |_| Ok(())), Verdict::Proxy(flow), "a SYN of an open flow");
+}
+
 #[test]
 fn the_far_end_hands_the_answers_of_its_host_to_the_namespace() {
     let mut table = FlowTable::new(Limits::default());
