@@ -48,7 +48,7 @@ impl Window {
             return;
         }
         let more = if self.grew >= RAMP { self.size } else { self.size / 16 };
-        self.size = self.size.saturating_add(more).min(most).max(INITIAL_WINDOW);
+        self.size = self.size.saturating_add(more).min(most).max(self.size);
         (self.grown, self.grew) = (read + self.size, self.grew.saturating_add(1));
         (self.unblocked, self.round) = (0, read);
     }
@@ -136,5 +136,16 @@ mod tests {
         assert_eq!(window.size(), 2 * INITIAL_WINDOW);
         window.on_blocked(3 * INITIAL_WINDOW, INITIAL_WINDOW, 0, 3 * INITIAL_WINDOW);
         assert_eq!(window.size(), 3 * INITIAL_WINDOW, "the window exceeds its limit");
+    }
+
+    /// A BLOCKED frame may arrive late, when the peer is waiting for the limit to be due. With a smaller
+    /// window, the limit would not become due.
+    #[test]
+    fn it_does_not_shrink_while_the_peer_is_blocked() {
+        let mut window = Window::new();
+        window.on_blocked(INITIAL_WINDOW, INITIAL_WINDOW, 0, u64::MAX);
+        assert_eq!(window.raise(INITIAL_WINDOW), 3 * INITIAL_WINDOW);
+        window.on_blocked(3 * INITIAL_WINDOW, INITIAL_WINDOW, 0, 0);
+        assert!(window.is_due(INITIAL_WINDOW + 2 * INITIAL_WINDOW / 16));
     }
 }
