@@ -35,6 +35,16 @@ pub struct Icmp {
     pub rest: [u8; 4],
 }
 
+impl Icmp {
+    /// Returns whether the message is an error rather than a request, an answer or a redirect.
+    pub fn is_error(&self) -> bool {
+        match self.from {
+            IpAddr::V4(_) => matches!(self.kind, 3 | 11 | 12),
+            IpAddr::V6(_) => self.kind < 128,
+        }
+    }
+}
+
 /// Kinds of TCP options (IANA registry) that only the two hosts themselves can process, so a proxy cannot
 /// support them.
 const MD5: u8 = 19;
@@ -185,13 +195,12 @@ fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
 /// the error itself.
 pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
     let sliced = etherparse::SlicedPacket::from_ip(packet).ok()?;
-    let (from, icmp) = match (&sliced.net?, sliced.transport?) {
+    let (from, icmp): (IpAddr, _) = match (&sliced.net?, sliced.transport?) {
         (NetSlice::Ipv4(ip), etherparse::TransportSlice::Icmpv4(icmp)) => {
-            matches!(icmp.type_u8(), 3 | 11 | 12)
-                .then_some((ip.header().source_addr().into(), icmp.slice()))?
+            (ip.header().source_addr().into(), icmp.slice())
         }
         (NetSlice::Ipv6(ip), etherparse::TransportSlice::Icmpv6(icmp)) => {
-            (icmp.type_u8() < 128).then_some((ip.header().source_addr().into(), icmp.slice()))?
+            (ip.header().source_addr().into(), icmp.slice())
         }
         _ => return None,
     };
@@ -218,7 +227,8 @@ pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
         to: SocketAddr::new(destination, port(header + 2)?),
     };
     let rest = icmp.get(4..8)?.try_into().ok()?;
-    Some((tuple, Icmp { from, kind: icmp[0], code: icmp[1], rest }))
+    let icmp = Icmp { from, kind: icmp[0], code: icmp[1], rest };
+    icmp.is_error().then_some((tuple, icmp))
 }
 
 #[cfg(test)]

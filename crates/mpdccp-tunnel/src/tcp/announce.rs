@@ -69,7 +69,8 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
         [CONNECTED] => Ok(()),
         [ICMP, kind, code, a, b, c, d, from @ ..] => {
             let icmp = |from| Icmp { from, kind: *kind, code: *code, rest: [*a, *b, *c, *d] };
-            Err(address(from).map_or(Refusal::Silence, |from| Refusal::Icmp(icmp(from))))
+            // Other messages, such as redirects, must not reach the host.
+            Err(address(from).map(icmp).filter(Icmp::is_error).map_or(Refusal::Silence, Refusal::Icmp))
         }
         _ => Err(Refusal::Silence),
     }
@@ -109,6 +110,8 @@ mod tests {
             assert!((0..header.len()).all(|n| read_request(&header[..n]) != Some(asked)));
             let error = Icmp { from: tuple.to.ip(), kind: 3, code: 13, rest: [0, 0, 5, 220] };
             assert_eq!(read_answer(&icmp(&error)), Err(Refusal::Icmp(error)));
+            let echo = Icmp { kind: if tuple.to.is_ipv4() { 8 } else { 128 }, ..error };
+            assert_eq!(read_answer(&icmp(&echo)), Err(Refusal::Silence));
         }
         assert_eq!(read_answer(&ACCEPTED), Ok(()));
         assert_eq!(read_answer(&[ICMP, 3]), Err(Refusal::Silence));
