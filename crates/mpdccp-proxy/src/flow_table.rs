@@ -4,9 +4,10 @@
 //! If the proxy has not seen the SYN of a flow, the flow travels as packets. A flow that is already proxied
 //! cannot switch to packets, because its two hosts use different sequence numbers.
 
+use crate::entry::{Entry, Held, State};
 use crate::journal::Journal;
 use crate::refusal::{Refusal, reset_of};
-use crate::segment::{Icmp, Segment, Tuple, quoted, with_checksum};
+use crate::segment::{Segment, Tuple, quoted, with_checksum};
 use crate::verdict::{AsPacket, Flow, Limits, Request, Verdict, may_proxy};
 use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
@@ -19,66 +20,6 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// How long the table remembers a connection that died when an end of the tunnel restarted. The host of such
 /// a connection may be silent for hours (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
-
-#[derive(Debug)]
-enum State {
-    /// The table is holding the SYN while the far end connects.
-    Held(Held),
-    /// This end is connecting to its host. The state contains an ICMP error if one has arrived.
-    Connecting(Option<Icmp>),
-    /// The far end is connected, and the host is completing its handshake with the private namespace.
-    Accepting,
-    Open,
-    /// The flow has ended. Late segments of the flow still go to the private namespace.
-    Ended,
-    /// The flow travels as packets, for this reason.
-    Packets(AsPacket),
-    /// The connection died when an end of the tunnel restarted. Segments of the host are answered with RST.
-    Dead,
-    /// Only used as an argument of `end`, which then removes the entry. No stored entry has this state.
-    Free,
-}
-
-#[derive(Debug)]
-struct Held {
-    syn: Vec<u8>,
-    seq: u32,
-    length: u32,
-}
-
-#[derive(Debug)]
-struct Entry {
-    flow: Flow,
-    state: State,
-    /// When an entry in the state [`State::Ended`], [`State::Packets`] or [`State::Dead`] expires.
-    until: Time,
-    /// The expected sequence number of the host's next segment.
-    next: u32,
-    /// The host's keepalive, held until the far host has answered.
-    keepalive: Option<Vec<u8>>,
-    /// Whether the far host has asked whether this host is alive.
-    asked: bool,
-    /// Whether to drop the next SYN, because the host has sent FIN or RST, or because the namespace may not
-    /// have the held SYN yet.
-    drop_syn: bool,
-    /// The line of the flow in the journal.
-    line: Option<u32>,
-}
-
-impl Entry {
-    fn new(flow: Flow, state: State) -> Entry {
-        Entry {
-            flow,
-            state,
-            until: Time::ZERO,
-            next: 0,
-            keepalive: None,
-            asked: false,
-            drop_syn: false,
-            line: None,
-        }
-    }
-}
 
 /// The flows of one end.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::segment::Icmp;
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader};
 
 const NOW: Time = Time::from_millis(1_000);

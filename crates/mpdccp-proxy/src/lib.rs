@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod entry;
 #[cfg(feature = "linux")]
 mod flow;
 mod flow_table;
