@@ -25,6 +25,7 @@ pub(crate) enum State {
 
 #[derive(Debug)]
 pub(crate) struct Held {
+    pub(crate) since: Time,
     pub(crate) syn: Vec<u8>,
     pub(crate) seq: u32,
     pub(crate) length: u32,

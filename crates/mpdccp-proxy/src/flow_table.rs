@@ -13,6 +13,9 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+/// How long the table holds a SYN. By then, its host has given up (tcp_syn_retries in Linux).
+const HELD: Duration = Duration::from_secs(130);
+
 /// How long the table remembers ended flows and flows that travel as packets: the TIME-WAIT of Linux
 /// (RFC 9293 section 3.4.2).
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -30,6 +33,8 @@ pub struct FlowTable {
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
+    /// When to look for SYNs that have been held for too long.
+    look_at: Time,
     /// Two queues in order of expiry: the first contains ended flows and flows that travel as packets, the
     /// second dead flows.
     remembered: [VecDeque<(Time, Tuple)>; 2],
@@ -47,6 +52,7 @@ impl FlowTable {
             tuples: HashMap::new(),
             half_open: HashMap::new(),
             all_half_open: 0,
+            look_at: Time::ZERO,
             remembered: Default::default(),
             journal: Journal::default(),
             next: 0,
@@ -89,7 +95,7 @@ impl FlowTable {
             Some(Entry { state: State::Dead, .. }) if !segment.opens => Verdict::Answer(reset_of(&segment)),
             Some(Entry { flow, state: State::Ended, .. }) if !segment.opens => Verdict::Proxy(*flow),
             Some(Entry { state: State::Packets(_), .. }) => Verdict::Packet,
-            Some(_) | None if segment.opens => self.on_syn(packet, &segment, wanted(&segment)),
+            Some(_) | None if segment.opens => self.on_syn(now, packet, &segment, wanted(&segment)),
             Some(_) | None => self.as_packet(AsPacket::Midstream),
         }
     }
@@ -143,17 +149,37 @@ impl FlowTable {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
 
-    fn on_syn(&mut self, packet: &[u8], segment: &Segment, wanted: Result<(), AsPacket>) -> Verdict {
+    fn on_syn(
+        &mut self,
+        now: Time,
+        packet: &[u8],
+        segment: &Segment,
+        wanted: Result<(), AsPacket>,
+    ) -> Verdict {
         let source = segment.tuple.from.ip();
         if let Err(reason) = may_proxy(segment, wanted, self.has_room(source)) {
             // Remove the ended flow that had the same ports.
             self.remove(segment.tuple);
             return self.as_packet(reason);
         }
-        let held = Held { syn: with_checksum(packet), seq: segment.seq, length: segment.length };
+        let held = Held { since: now, syn: with_checksum(packet), seq: segment.seq, length: segment.length };
         let flow = self.insert(segment.tuple, State::Held(held));
         let Segment { tuple, ttl, traffic_class, ecn, .. } = *segment;
         Verdict::Open(flow, Request { tuple, ttl, traffic_class, ecn })
+    }
+
+    /// Drops SYNs whose far end has not answered for so long that their hosts have given up. Returns their
+    /// flows, which the caller must withdraw at the far end.
+    pub fn give_up(&mut self, now: Time) -> Vec<Flow> {
+        if now < self.look_at || self.all_half_open == 0 {
+            return Vec::new();
+        }
+        self.look_at = now + HELD;
+        let late = |state: &State| matches!(state, State::Held(held) if held.since + HELD <= now);
+        let late = self.entries.values().filter(|entry| late(&entry.state));
+        let late: Vec<Flow> = late.map(|entry| entry.flow).collect();
+        late.iter().for_each(|flow| self.end(now, *flow, State::Free));
+        late
     }
 
     /// Handles a packet without a TCP header. An ICMP error goes to the sender of the packet that the error

@@ -259,6 +259,16 @@ fn a_host_that_resets_its_handshake_ends_the_flow() {
 }
 
 #[test]
+fn a_syn_is_not_held_longer_than_its_host_waits() {
+    let mut table = FlowTable::new(Limits::default());
+    established(&mut table, 1_001);
+    let (flow, _) = open(&mut table, 1_000);
+    assert!(table.give_up(NOW).is_empty());
+    assert_eq!(table.give_up(NOW + HELD), [flow]);
+    assert_eq!((table.len(), table.all_half_open, table.accepted(flow)), (1, 0, None));
+}
+
+#[test]
 fn memory_is_bounded_by_the_limits() {
     let mut table = FlowTable::new(Limits { flows: 10, ..Limits::default() });
     for port in 1..1_000 {

@@ -112,6 +112,9 @@ impl Flows {
         packet: &[u8],
         whole: bool,
     ) -> Divert {
+        for flow in self.table.give_up(cx.now) {
+            self.reset_stream(cx, flow, Reason::Cancelled);
+        }
         let (now, mut peer, mut class) = (cx.now, None, 0);
         let wanted = |segment: &Segment| {
             peer = routes.session(cx, segment.tuple.to.ip());

@@ -176,6 +176,17 @@ fn a_host_hears_what_the_far_one_said() {
     assert_eq!(world.tcp(0).refused, 2);
 }
 
+/// The far end gives no answer, as if no path had carried the stream.
+#[test]
+fn a_connection_is_withdrawn_once_its_host_no_longer_waits_for_it() {
+    let mut world = world(STREAMS, STREAMS);
+    world.syn(0, 0, SERVER, 1_000);
+    let far = world.connecting(SERVER);
+    world.run(Duration::from_secs(130));
+    world.syn(0, 0, SERVER, 1_001);
+    assert_eq!((world.told(SERVER)[0].clone(), world.tcp(0).flows), (Told::Reset(far), 1));
+}
+
 #[test]
 fn connections_beyond_the_far_ends_limit_of_half_open_streams_travel_as_packets() {
     let file = ClientFile { extra: STREAMS.into(), ..ClientFile::new() };
