@@ -152,4 +152,7 @@ fn accept(
         }
         cx.endpoint.abort(cx.now, old);
     }
+    // A reload may have changed these since the handshake began.
+    cx.endpoint.set_scheduler(cx.now, session, cx.cfg.settings.scheduler);
+    cx.endpoint.set_policy(cx.now, session, &cx.cfg.settings.policy_rule);
 }

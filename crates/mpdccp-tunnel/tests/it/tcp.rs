@@ -458,3 +458,20 @@ fn a_reload_resets_what_is_not_allowed_any_more() {
     world.run(SOON);
     assert_eq!((world.told(SERVER), world.told(0)), (vec![Told::Reset(far)], vec![Told::Reset(near)]));
 }
+
+/// The tunnel would otherwise put streams into classes that the session does not have.
+#[test]
+fn a_reload_during_a_sessions_handshake_applies_to_the_session() {
+    let file = ClientFile { extra: STREAMS.into(), ..ClientFile::new() };
+    let mut world = World::new([file.clone(), file], &server_text([true; CLIENTS], STREAMS));
+    let begun = |world: &mut World| {
+        world.run(Duration::from_millis(1));
+        !world.hosts[SERVER].endpoint.sessions().is_empty()
+    };
+    assert!((0..1_000).any(|_| begun(&mut world)));
+    assert_eq!(world.hosts[SERVER].tunnel.sessions().count(), 0, "the handshake has ended");
+    let ruled = format!("{STREAMS}\n[[policy_rule]]\nports = 80\npaths = \"b\"\n");
+    world.reload(SERVER, &server_text([true; CLIENTS], &ruled));
+    world.run(Duration::from_secs(5));
+    world.open(1_000);
+}
