@@ -11,6 +11,9 @@ const GAP_DELAY: Duration = Duration::from_millis(1);
 /// Maximum number of ranges of packet numbers to keep. If there are more, the lowest range is forgotten, and
 /// its packets no longer count as received. A fast path with reordering has hundreds of ranges.
 const MAX_RANGES: usize = 1_024;
+/// Shortest time for which acknowledgements name a number. Lost packets leave gaps for good, so without a
+/// limit, each acknowledgement on a lossy path would soon be as long as a packet may be.
+const NAMED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Arrivals {
@@ -22,15 +25,30 @@ pub(crate) struct Arrivals {
     /// Deadline of the next acknowledgement.
     pub(crate) due: Option<Time>,
     pub(crate) last_at: Time,
+    /// The highest number at the time `marked_at`, which is when numbers were last forgotten.
+    mark: u64,
+    marked_at: Time,
 }
 
 impl Arrivals {
     pub(crate) fn new(path: u64, now: Time) -> Arrivals {
-        Arrivals { path, numbers: RangeSet::default(), highest_at: now, due: None, last_at: now }
+        Arrivals {
+            path,
+            numbers: RangeSet::default(),
+            highest_at: now,
+            due: None,
+            last_at: now,
+            mark: 0,
+            marked_at: now,
+        }
     }
 
     pub(crate) fn on_packet(&mut self, now: Time, number: u64, ack_now: bool) {
         self.last_at = now;
+        if now.since(self.marked_at) >= NAMED {
+            self.numbers.remove(0..self.mark);
+            (self.mark, self.marked_at) = (self.numbers.last().map_or(0, |range| range.end - 1), now);
+        }
         let next = self.numbers.last().map_or(0, |range| range.end);
         if number >= next {
             self.highest_at = now;
@@ -76,6 +94,21 @@ mod tests {
         arrivals.on_packet(t(3), 4, true);
         assert_eq!(arrivals.due, Some(t(3)));
         assert_eq!(arrivals.ranges().collect::<Vec<_>>(), [3..5, 0..2]);
+    }
+
+    #[test]
+    fn numbers_are_named_for_a_second_or_two() {
+        let t = Time::from_millis;
+        let mut arrivals = Arrivals::new(0, t(0));
+        for n in 0..40 {
+            arrivals.on_packet(t(100 * n), 2 * n, false);
+        }
+        assert_eq!(arrivals.ranges().last(), Some(38..39), "this number arrived at 1,900 ms");
+        // Late packets are named, too, and the highest number is never forgotten.
+        for late in [10_000, 20_000] {
+            arrivals.on_packet(t(late), 0, false);
+        }
+        assert_eq!(arrivals.ranges().collect::<Vec<_>>(), [78..79, 0..1]);
     }
 
     #[test]
