@@ -244,7 +244,8 @@ impl FlowTable {
     /// Restores the dead connections from the journal of an earlier run. `lines` are the lines of the file to
     /// which [`changes`](Self::changes) were written.
     pub fn restore(&mut self, now: Time, lines: impl Iterator<Item = Option<Tuple>>) {
-        for (line, tuple) in (0..).zip(lines.take(self.limits.flows)) {
+        // Open, ended and dead flows may each have as many lines as there may be flows.
+        for (line, tuple) in (0..).zip(lines.take(3 * self.limits.flows)) {
             self.journal.lines = line + 1;
             self.journal.free.push(line);
             let Some(tuple) = tuple.filter(|tuple| !self.entries.contains_key(tuple)) else { continue };

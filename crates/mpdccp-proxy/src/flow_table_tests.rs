@@ -395,6 +395,26 @@ fn the_journal_says_which_connections_a_host_may_have() {
 }
 
 #[test]
+fn open_connections_are_restored_from_lines_behind_those_of_ended_ones() {
+    let mut table = FlowTable::new(Limits { flows: 2, ..Limits::default() });
+    for port in [1, 2] {
+        let flow = established(&mut table, port);
+        table.ended(NOW, flow);
+    }
+    for port in [3, 4] {
+        established(&mut table, port);
+    }
+    let mut lines = [None; 4];
+    table.changes().into_iter().for_each(|(line, tuple)| lines[line as usize] = tuple);
+    let mut table = FlowTable::new(table.limits);
+    table.restore(NOW, lines.into_iter());
+    for port in [3, 4] {
+        let verdict = table.on_packet(NOW, &numbered(port, 8, b""), |_| Ok(()));
+        assert!(matches!(verdict, Verdict::Answer(_)), "{port}");
+    }
+}
+
+#[test]
 fn the_namespace_does_not_answer_a_syn_that_comes_before_it_is_known_that_the_last_flow_is_over() {
     for last in [segment(1, 2, 1_000, |tcp| tcp.ack(1).fin()), segment(1, 2, 1_000, |tcp| tcp.rst())] {
         let mut table = FlowTable::new(Limits::default());
