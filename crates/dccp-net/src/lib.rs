@@ -78,6 +78,7 @@ mod tun;
 mod tun_writer;
 mod udp;
 mod watch;
+mod window_clamp;
 
 /// Encrypted channels and their keys. Without the feature `encryption`, no key or channel can be created.
 #[cfg(feature = "encryption")]
@@ -104,6 +105,7 @@ pub use {
     seed::random_seed,
     udp::UdpEncapsulation,
     watch::{HostWatch, has_ipv6, interfaces_like},
+    window_clamp::set_window_clamp,
 };
 #[cfg(feature = "tun")]
 pub use {

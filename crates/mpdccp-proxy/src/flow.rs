@@ -1,10 +1,15 @@
 //! A proxied connection: a kernel socket, the data to be written to it, and the number of bytes that may be
 //! read from it.
 
+use crate::receive_buffer::ReceiveBuffer;
+use dccp_net::set_window_clamp;
+use mpdccp_units::Time;
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
+use std::time::{Duration, Instant};
 
 /// Maximum number of bytes per read.
 pub(crate) const CHUNK: usize = 64 << 10;
@@ -27,6 +32,8 @@ pub(crate) struct Connection {
     offset: usize,
     /// Number of bytes that may be read from the socket.
     credit: u64,
+    established: Instant,
+    buffer: ReceiveBuffer,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     /// Whether no more data follows the waiting blocks.
@@ -36,18 +43,32 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Socket) -> Connection {
-        Connection {
+    /// Creates a connection whose handshake took `rtt`.
+    pub(crate) fn new(socket: Socket, rtt: Duration) -> Connection {
+        let connection = Connection {
             socket,
             waiting: VecDeque::new(),
             offset: 0,
             credit: 0,
+            established: Instant::now(),
+            buffer: ReceiveBuffer::new(Time::ZERO, rtt),
             readable: true,
             writable: true,
             finishing: false,
             read_ended: false,
             write_ended: false,
-        }
+        };
+        connection.limit_buffer();
+        connection
+    }
+
+    /// Gives the kernel's receive buffer its size. Errors leave it to the kernel.
+    fn limit_buffer(&self) {
+        let size = self.buffer.size();
+        let _ = set_socket_recv_buffer_size_force(&self.socket, size as usize);
+        // The kernel reserves half of the buffer for overhead. The clamp would keep the window at the initial
+        // size of the buffer.
+        let _ = set_window_clamp(&self.socket, 2 * size);
     }
 
     pub(crate) fn socket(&self) -> &Socket {
@@ -124,6 +145,9 @@ impl Connection {
                 Ok(n) => {
                     self.read_ended = n == 0;
                     self.credit -= n as u64;
+                    if self.buffer.on_read(Time::ZERO + self.established.elapsed(), n as u64) {
+                        self.limit_buffer();
+                    }
                     chunk.truncate(n);
                     chunk.shrink_to_fit();
                     return Ok(Some(chunk));
@@ -149,15 +173,48 @@ impl Connection {
         self.socket.take_error().ok().flatten()
     }
 
-    /// Closes the connection with RST.
     pub(crate) fn reset(self) {
-        // With a linger time of zero, closing the socket sends RST. If the call fails, the connection no
-        // longer exists and needs no RST.
-        let _ = self.socket.set_linger(Some(std::time::Duration::ZERO));
+        reset(self.socket);
     }
+}
+
+/// Closes the connection with RST.
+pub(crate) fn reset(socket: Socket) {
+    // With a linger time of zero, closing the socket sends RST. If the call fails, the connection no longer
+    // exists and needs no RST.
+    let _ = socket.set_linger(Some(Duration::ZERO));
 }
 
 /// Returns whether an error from connect means that the remote host refused the connection.
 pub(crate) fn is_refusal(e: &io::Error) -> bool {
     Errno::from_io_error(e) == Some(Errno::CONNREFUSED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn the_kernel_does_not_enlarge_the_receive_buffer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut host = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Socket::from(listener.accept().unwrap().0);
+        socket.set_nonblocking(true).unwrap();
+        if let Err(e) = set_socket_recv_buffer_size_force(&socket, 1 << 16) {
+            println!("SKIPPED cannot set the size of a receive buffer: {e}");
+            return;
+        }
+        let mut connection = Connection::new(socket, Duration::ZERO);
+        for _ in 0..64 {
+            host.write_all(&[0; CHUNK / 4]).unwrap();
+            connection.grant(CHUNK as u64 / 4);
+            while connection.credit > 0 {
+                connection.readable = true;
+                connection.read().unwrap();
+            }
+        }
+        let size = connection.buffer.size() as usize;
+        assert_eq!(connection.socket.recv_buffer_size().unwrap(), 2 * size);
+    }
 }

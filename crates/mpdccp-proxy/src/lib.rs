@@ -11,7 +11,7 @@
 //! streams - Sockets - Namespace: kernel TCP - FlowTable - tunnel's interface - host
 //! ```
 //!
-//! The flow table, the commands and the events do not need Linux. Everything else needs the feature `linux`,
+//! The flow table, the receive buffer, the commands and the events do not need Linux. Everything else needs the feature `linux`,
 //! which is on by default.
 //!
 //! The proxy does not change the host's own namespace. If the process dies, it leaves nothing behind, because
@@ -31,6 +31,7 @@ mod journal;
 mod namespace;
 #[cfg(feature = "linux")]
 mod options;
+mod receive_buffer;
 mod refusal;
 mod segment;
 #[cfg(feature = "linux")]
@@ -43,6 +44,7 @@ pub use flow_table::FlowTable;
 pub use handle::SocketsHandle;
 #[cfg(feature = "linux")]
 pub use namespace::{INTERFACE, Namespace};
+pub use receive_buffer::ReceiveBuffer;
 pub use refusal::Refusal;
 pub use segment::{Icmp, Segment, Tuple};
 #[cfg(feature = "linux")]

@@ -2,7 +2,7 @@
 //! packets between the namespace and the hosts.
 
 use crate::commands::{Command, Event};
-use crate::flow::{Connection, is_refusal};
+use crate::flow::{Connection, is_refusal, reset};
 use crate::handle::SocketsHandle;
 use crate::namespace::Namespace;
 use crate::options::{copy_header, keepalive, transparent};
@@ -329,10 +329,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let (Some(flow), Ok(())) = (flow, prepared) else {
                 // The flow has failed at the other end in the meantime. Reset the connection, because
                 // dropping the socket would send FIN.
-                Connection::new(socket).reset();
+                reset(socket);
                 continue;
             };
-            self.established(flow, socket);
+            self.established(flow, socket, None);
         }
     }
 
@@ -361,14 +361,14 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             // The socket is still connecting.
             Err(e) if e.kind() == ErrorKind::NotConnected => {}
             result => {
-                let Some((socket, number, _)) = self.connecting.remove(&flow) else { return };
+                let Some((socket, number, since)) = self.connecting.remove(&flow) else { return };
                 self.kinds.remove(&number);
                 match result {
                     Ok(()) => {
                         // Register the socket again, so that epoll reports its current readiness.
                         let _ = epoll::delete(&self.epoll, &socket);
                         let _ = socket.set_tcp_nodelay(true);
-                        self.established(flow, socket);
+                        self.established(flow, socket, Some(since));
                     }
                     Err(e) => self.events.push(Event::Failed(flow, is_refusal(&e))),
                 }
@@ -376,17 +376,19 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    fn established(&mut self, flow: Flow, socket: Socket) {
+    /// Adds a connection. `since` is when the handshake began, unless the host began it.
+    fn established(&mut self, flow: Flow, socket: Socket, since: Option<Instant>) {
         let early = self.early.remove(&flow);
+        let since = since.or(early.as_ref().map(|(since, _)| *since)).unwrap_or_else(Instant::now);
         match self.register(&socket, Kind::Connection(flow)) {
             Ok(number) => {
-                self.connections.insert(flow, (Connection::new(socket), number));
+                self.connections.insert(flow, (Connection::new(socket, since.elapsed()), number));
                 self.events.push(Event::Connected(flow));
                 self.active.insert(flow);
                 early.into_iter().flat_map(|(_, early)| early).for_each(|command| self.on_command(command));
             }
             Err(_) => {
-                Connection::new(socket).reset();
+                reset(socket);
                 self.events.push(Event::Reset(flow));
             }
         }
@@ -400,13 +402,12 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             self.events.push(Event::Reset(flow));
         }
         let late = self.connecting.iter().filter(|(_, (_, _, since))| now.duration_since(*since) >= PATIENCE);
-        let late: Vec<Flow> = late.map(|(flow, _)| *flow).collect();
-        for flow in late {
+        for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {
             // The remote host may have answered since the last check.
             self.on_connect(flow);
             if let Some((socket, number, _)) = self.connecting.remove(&flow) {
                 self.kinds.remove(&number);
-                Connection::new(socket).reset();
+                reset(socket);
                 self.events.push(Event::Failed(flow, false));
             }
         }
@@ -473,7 +474,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         if let Some((socket, number, _)) = self.connecting.remove(&flow) {
             self.kinds.remove(&number);
             // The remote host may have completed the handshake, so send RST.
-            Connection::new(socket).reset();
+            reset(socket);
         }
         if let Some(connection) = self.remove(flow) {
             connection.reset();

@@ -5,7 +5,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use mpdccp_proxy::{Command, Event, Flow};
+use mpdccp_proxy::{Command, Event, Flow, ReceiveBuffer};
 use mpdccp_units::Time;
 
 use super::super::side::Side;
@@ -30,6 +30,9 @@ pub(super) struct Proxied {
     flows: [Option<Flow>; 2],
     /// Number of bytes that may be read from the client.
     credit: u64,
+    /// When the client's SYN entered the namespace.
+    accepted: Time,
+    buffer: ReceiveBuffer,
     /// The connection to the server, and whether it has been established.
     far: Leg,
     connected: bool,
@@ -47,6 +50,8 @@ impl Proxied {
         Proxied {
             flows: [None, Some(flow)],
             credit: 0,
+            accepted: Time::ZERO,
+            buffer: ReceiveBuffer::new(Time::ZERO, Duration::ZERO),
             far: Leg::new(number, mtu, CC, Rule::Rack, 0),
             connected: false,
             unwritten: 0,
@@ -69,6 +74,7 @@ impl Proxied {
         match command {
             Command::Accept { flow, syn, .. } => {
                 self.flows[0] = Some(*flow);
+                self.accepted = now;
                 near.receiver.wait_for_reads();
                 self.enter(now, false, Side::Server, syn);
             }
@@ -78,7 +84,7 @@ impl Proxied {
             // probes, because its hosts would always answer them.
             _ => {}
         }
-        self.copy(near);
+        self.copy(now, near);
     }
 
     /// Handles a packet from a host to the private namespace at `side`.
@@ -125,14 +131,18 @@ impl Proxied {
     fn deliver(&mut self, now: Time, near: &mut Leg, (far, to): (bool, Side), segment: &Segment) {
         if far { &mut self.far } else { &mut *near }.handle(now, to, segment);
         match (far, to, segment) {
-            (false, Side::Server, Segment::Open(_, Step::Ack)) => self.tell(Side::Client, Event::Connected),
+            (false, Side::Server, Segment::Open(_, Step::Ack)) => {
+                self.buffer = ReceiveBuffer::new(now, now.since(self.accepted));
+                near.receiver.limit_buffer(self.buffer.size());
+                self.tell(Side::Client, Event::Connected);
+            }
             (true, Side::Client, _) if !self.connected => {
                 self.connected = true;
                 self.tell(Side::Server, Event::Connected);
             }
             _ => {}
         }
-        self.copy(near);
+        self.copy(now, near);
     }
 
     fn tell(&mut self, side: Side, event: impl Fn(Flow) -> Event) {
@@ -141,13 +151,16 @@ impl Proxied {
     }
 
     /// Reads as much as possible from the client, and writes as much as possible to the server.
-    fn copy(&mut self, near: &mut Leg) {
+    fn copy(&mut self, now: Time, near: &mut Leg) {
         loop {
             let bytes = near.receiver.readable().min(self.credit).min(CHUNK);
             if bytes == 0 {
                 break;
             }
             near.receiver.read(bytes);
+            if self.buffer.on_read(now, bytes) {
+                near.receiver.limit_buffer(self.buffer.size());
+            }
             self.credit -= bytes;
             self.tell(Side::Client, |flow| Event::Data(flow, vec![0; bytes as usize]));
         }

@@ -105,9 +105,16 @@ impl Receiver {
         self.now_due |= bytes > 0 && self.free() >= 2 * self.allowed.saturating_sub(self.next);
     }
 
-    /// Returns the number of bytes that the sender may send beyond the cumulative acknowledgement.
+    /// Gives the receive buffer a fixed size instead of autotuning (`SO_RCVBUF`).
+    pub(crate) fn limit_buffer(&mut self, bytes: u32) {
+        self.window.fix(bytes.into());
+    }
+
+    /// Returns the number of bytes that the sender may send beyond the cumulative acknowledgement. What was
+    /// allowed once stays allowed.
     fn free(&self) -> u64 {
-        self.window.size().saturating_sub(self.readable())
+        let allowed = self.allowed.saturating_sub(self.next);
+        self.window.size().saturating_sub(self.readable()).max(allowed)
     }
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {

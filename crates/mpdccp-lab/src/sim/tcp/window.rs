@@ -1,5 +1,5 @@
-//! Models the receive window and its autotuning, as in Linux. The window never shrinks. Its limit is at least
-//! twice the most data that the application has read in a round-trip time.
+//! Models the receive window and its autotuning, as in Linux. With autotuning, the window never shrinks, and
+//! its limit is at least twice the most data that the application has read in a round-trip time.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -21,6 +21,8 @@ pub(super) struct Window {
     size: u64,
     /// Size up to which arriving data enlarges the window (`window_clamp`).
     limit: u64,
+    /// Whether the application has fixed the size of the buffer.
+    fixed: bool,
     /// Most bytes that the application has read in a round-trip time so far.
     best: u64,
     /// Start of the current round, and the number of bytes read by that time.
@@ -38,6 +40,7 @@ impl Default for Window {
         Window {
             size: INITIAL,
             limit: INITIAL,
+            fixed: false,
             best,
             round: (Time::ZERO, 0),
             rtt: None,
@@ -51,6 +54,11 @@ impl Window {
     /// Returns the number of bytes that the sender may send beyond the cumulative acknowledgement.
     pub(super) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Fixes the limit, which turns off autotuning.
+    pub(super) fn fix(&mut self, limit: u64) {
+        (self.fixed, self.limit, self.size) = (true, limit, self.size.min(limit));
     }
 
     /// Returns the receiver's round-trip time.
@@ -102,7 +110,7 @@ impl Window {
             return;
         }
         let copied = read - self.round.1;
-        if copied > self.best {
+        if copied > self.best && !self.fixed {
             let twice = 2 * copied + 16 * MSS;
             // Add room in advance, because the sender may double its rate before it learns of the new window.
             let ahead = twice * (copied - self.best) / self.best;
@@ -158,6 +166,17 @@ mod tests {
         w.limit = INITIAL + 3 * MSS;
         let grown = [(); 3].map(|()| (w.on_data(Time::ZERO, 0, 0), (w.size() - INITIAL) / MSS));
         assert_eq!(grown, [(true, 2), (true, 3), (false, 3)]);
+    }
+
+    #[test]
+    fn a_fixed_buffer_is_not_tuned() {
+        let mut w = Window::default();
+        w.fix(1 << 16);
+        w.on_ack_sent(Time::ZERO, 1);
+        w.on_data(Time::from_millis(10), 1, 100 << 20);
+        assert_eq!(w.limit, 1 << 16);
+        w.fix(10_000);
+        assert_eq!(w.size(), 10_000);
     }
 
     #[test]

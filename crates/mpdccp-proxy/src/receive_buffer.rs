@@ -1,0 +1,93 @@
+//! Limits the data of a host that waits in a socket's receive buffer.
+//!
+//! By itself, the kernel enlarges a receive buffer to twice the most data that was read in a round-trip time,
+//! and never shrinks it. The proxy reads a connection's first data at the speed of memory, until its stream is
+//! full. So the buffer would grow to several megabytes, and at 10 Mbit/s, data would wait in it for seconds.
+
+use mpdccp_units::Time;
+use std::time::Duration;
+
+/// Time between two changes of the size, unless the round-trip time is longer.
+const PERIOD: Duration = Duration::from_millis(50);
+/// How long data may wait in the buffer at the rate at which it is read.
+const WAIT: Duration = Duration::from_millis(100);
+/// Smallest size, which is the kernel's initial one.
+const LEAST: u32 = 64 << 10;
+/// Largest size, which is the kernel's largest one (half of `tcp_rmem`, because the other half is overhead).
+const MOST: u32 = 3 << 20;
+
+/// Computes the size of a receive buffer.
+#[derive(Debug)]
+pub struct ReceiveBuffer {
+    /// Round-trip time to the host.
+    rtt: Duration,
+    /// Start of the running period, and number of bytes read in it.
+    since: Time,
+    read: u64,
+    size: u32,
+}
+
+impl ReceiveBuffer {
+    /// Creates the buffer of a connection that was established at `now`, after a handshake of `rtt`.
+    #[must_use]
+    pub fn new(now: Time, rtt: Duration) -> ReceiveBuffer {
+        ReceiveBuffer { rtt, since: now, read: 0, size: LEAST }
+    }
+
+    /// Returns the number of bytes of the host that fit into the buffer.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Adds `bytes` that were read. Returns whether the size has changed.
+    ///
+    /// The buffer is twice what is read in a round-trip time, so that the host's rate can double, plus what is
+    /// read in [`WAIT`]. It shrinks by at most a quarter per period, because the kernel discards data that the
+    /// host may send but that does not fit.
+    pub fn on_read(&mut self, now: Time, bytes: u64) -> bool {
+        self.read += bytes;
+        let elapsed = now.since(self.since);
+        if elapsed < self.rtt.max(PERIOD) {
+            return false;
+        }
+        let wanted = self.read as f64 * (2 * self.rtt + WAIT).div_duration_f64(elapsed);
+        let size = (wanted as u32).max(self.size / 4 * 3).clamp(LEAST, MOST);
+        (self.since, self.read) = (now, 0);
+        std::mem::replace(&mut self.size, size) != size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads `rate` bytes per second, a thousand times a second, from `from` to `to` ms.
+    fn read(buffer: &mut ReceiveBuffer, rate: u64, from: u64, to: u64) {
+        (from..to).for_each(|at| drop(buffer.on_read(Time::from_millis(at + 1), rate / 1_000)));
+    }
+
+    #[test]
+    fn data_waits_for_a_tenth_of_a_second_after_a_first_burst() {
+        let mut buffer = ReceiveBuffer::new(Time::ZERO, Duration::from_millis(1));
+        assert!(!buffer.on_read(Time::ZERO, 256 << 10));
+        read(&mut buffer, 1_250_000, 0, 50);
+        assert!(buffer.size() > 512 << 10, "{}", buffer.size());
+        read(&mut buffer, 1_250_000, 50, 1_000);
+        assert!((125_000..130_000).contains(&buffer.size()), "{}", buffer.size());
+        read(&mut buffer, 12_500, 1_000, 2_000);
+        assert_eq!(buffer.size(), LEAST);
+    }
+
+    #[test]
+    fn a_distant_host_can_double_its_rate_each_round_trip() {
+        let (mut buffer, rtt) = (ReceiveBuffer::new(Time::ZERO, Duration::from_millis(200)), 200);
+        for round in 0..10 {
+            let size = u64::from(buffer.size());
+            read(&mut buffer, size * 1_000 / rtt, round * rtt, (round + 1) * rtt);
+            let wanted = (2 * size - size / 100).min(u64::from(MOST));
+            assert!(u64::from(buffer.size()) >= wanted, "{round}: {}", buffer.size());
+        }
+        assert_eq!(buffer.size(), MOST);
+    }
+}
