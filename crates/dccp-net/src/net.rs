@@ -325,7 +325,12 @@ impl Net {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/limited.rs"]
+mod limited;
+
+#[cfg(test)]
 mod tests {
+    use super::limited::is_limited;
     use super::*;
     use crate::{Bind, UdpEncapsulation};
     use mpdccp_units::Duration;
@@ -380,17 +385,9 @@ mod tests {
         }
     }
 
-    /// This test runs itself again in a process with a low limit on descriptors.
     #[test]
     fn a_path_is_not_dead_for_want_of_descriptors() {
-        if std::env::var_os("FEW_DESCRIPTORS").is_none() {
-            let run = std::process::Command::new("sh")
-                .args(["-c", "ulimit -n 64; exec \"$0\" --exact net::tests::a_path_is_not_dead_for_want_of_descriptors"])
-                .arg(std::env::current_exe().unwrap())
-                .env("FEW_DESCRIPTORS", "")
-                .output()
-                .unwrap();
-            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+        if !is_limited("ulimit -n 64", "net::tests::a_path_is_not_dead_for_want_of_descriptors") {
             return;
         }
         let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));

@@ -173,25 +173,20 @@ impl Drop for Control {
 }
 
 #[cfg(test)]
+#[path = "../../../../tests/limited.rs"]
+mod limited;
+
+#[cfg(test)]
 mod tests {
+    use super::limited::is_limited;
     use super::*;
     use rustix::event::epoll::{CreateFlags, Event};
     use rustix::time::Timespec;
-    use std::process::Command;
 
-    /// This test runs itself again in a process with a low limit on descriptors.
     #[test]
     fn a_lack_of_descriptors_neither_keeps_the_daemon_busy_nor_stops_it() {
-        if std::env::var_os("FEW_DESCRIPTORS").is_none() {
-            let name = "a_lack_of_descriptors_neither_keeps_the_daemon_busy_nor_stops_it";
-            let run = Command::new("sh")
-                .args(["-c", &format!("ulimit -n 64; exec \"$0\" --exact daemon::control::tests::{name}")])
-                .arg(std::env::current_exe().unwrap())
-                .env("FEW_DESCRIPTORS", "")
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&run.stdout);
-            assert!(run.status.success() && said.contains("1 passed"), "{said}");
+        let name = "a_lack_of_descriptors_neither_keeps_the_daemon_busy_nor_stops_it";
+        if !is_limited("ulimit -n 64", &format!("daemon::control::tests::{name}")) {
             return;
         }
         let path = std::env::temp_dir().join(format!("mpdccp-control-{}.sock", std::process::id()));

@@ -6,6 +6,11 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use std::net::TcpStream;
 
+#[path = "../../../../../../tests/limited.rs"]
+mod limited;
+
+use limited::is_limited;
+
 /// A server on the loopback interface.
 struct Served(TlsServer);
 
@@ -242,26 +247,9 @@ fn a_server_that_has_a_default_route_marks_its_packets() {
     }
 }
 
-/// Runs a test of this module again in a process that has set the limit on descriptors with `ulimit`. Returns
-/// whether this is that process.
-fn is_limited(ulimit: &str, test: &str) -> bool {
-    if std::env::var_os("FEW_DESCRIPTORS").is_some() {
-        return true;
-    }
-    let run = std::process::Command::new("sh")
-        .args(["-c", &format!("{ulimit}; exec \"$0\" --exact tunnel::tls::server::tests::{test}")])
-        .arg(std::env::current_exe().unwrap())
-        .env("FEW_DESCRIPTORS", "")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success() && said.contains("1 passed"), "{said}");
-    false
-}
-
 #[test]
 fn a_lack_of_descriptors_keeps_no_thread_busy() {
-    if !is_limited("ulimit -n 64", "a_lack_of_descriptors_keeps_no_thread_busy") {
+    if !is_limited("ulimit -n 64", "tunnel::tls::server::tests::a_lack_of_descriptors_keeps_no_thread_busy") {
         return;
     }
     let mut server = Served::new(LIMITS);
@@ -279,7 +267,10 @@ fn a_lack_of_descriptors_keeps_no_thread_busy() {
 
 #[test]
 fn a_server_may_have_as_many_descriptors_as_the_system_allows() {
-    if !is_limited("ulimit -S -n 64", "a_server_may_have_as_many_descriptors_as_the_system_allows") {
+    if !is_limited(
+        "ulimit -S -n 64",
+        "tunnel::tls::server::tests::a_server_may_have_as_many_descriptors_as_the_system_allows",
+    ) {
         return;
     }
     let _server = TlsServer::new(&config(), ([127, 0, 0, 1], 0).into(), None).unwrap();
