@@ -2,7 +2,7 @@
 //! they would otherwise call this library again.
 
 use libc::c_int;
-use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
+use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, FORMAT, MOST, NAME, Reply, Request, receive, send};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
@@ -99,6 +99,7 @@ impl Drop for Uncancelled {
 ///
 /// # Errors
 /// Returns the errno value for the caller. ECONNRESET means that the daemon and all its connections are gone.
+/// EPROTO means that the daemon is of another version than this library.
 /// EMFILE and ENFILE mean that there was no descriptor for the request.
 pub(crate) fn ask<'a>(
     request: &Request<'_>,
@@ -118,7 +119,7 @@ pub(crate) fn ask<'a>(
         // As in the kernel, the time limit for sending (SO_SNDTIMEO) also limits connect.
         let _ = sockopt::set_socket_timeout(&control, Timeout::Recv, limit);
     }
-    send(&control, request, fd).map_err(|_| libc::ECONNRESET)?;
+    send(&control, &(FORMAT, request), fd).map_err(|_| libc::ECONNRESET)?;
     let (len, fd) = loop {
         match receive(&control, bytes, true) {
             // A signal or the time limit has ended connect. The connection attempt continues, as in the

@@ -13,6 +13,6 @@ mod daemon;
 #[cfg(feature = "daemon")]
 pub use daemon::{Daemon, Settings};
 pub use message::{
-    Answer, CONTROL, CONTROL_VARIABLE, DCCP_SCM_PRIORITY, MOST, NAME, Place, Reply, Request, SOCK_DCCP,
-    receive, send,
+    Answer, CONTROL, CONTROL_VARIABLE, DCCP_SCM_PRIORITY, FORMAT, MOST, NAME, Place, Reply, Request,
+    SOCK_DCCP, receive, send,
 };

@@ -27,6 +27,18 @@ pub const SOCK_DCCP: i32 = 6;
 pub const DCCP_SCM_PRIORITY: i32 = 1;
 /// Maximum size of a message in bytes.
 pub const MOST: usize = 8192;
+/// Each request begins with this number, a hash of this file. It tells the daemon whether the library that
+/// sent the request has the same messages.
+pub const FORMAT: u32 = fnv1a(include_bytes!("message.rs"));
+
+const fn fnv1a(bytes: &[u8]) -> u32 {
+    let (mut hash, mut at) = (0x811c_9dc5_u32, 0);
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u32).wrapping_mul(0x0100_0193);
+        at += 1;
+    }
+    hash
+}
 
 /// An address including the scope of a link-local address, which Serde does not serialize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +64,8 @@ impl From<Place> for SocketAddr {
     }
 }
 
-/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor to which they apply,
-/// which proves that the program may use the socket.
+/// A request. In its message, it follows [`FORMAT`]. All requests except [`Socket`](Self::Socket) come with
+/// the descriptor to which they apply, which proves that the program may use the socket.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
     /// Create a socket for IPv6 or IPv4. The answer contains the descriptor of the new socket.

@@ -79,6 +79,8 @@ def fails(code, f, *args):
     except OSError as e: assert e.errno == code, (errno.errorcode[e.errno], errno.errorcode[code])
     else: raise AssertionError(errno.errorcode[code] + ' expected')
 ";
+        // Each request to the daemon begins with this number.
+        let format = postcard::to_stdvec(&mpdccp_socketd::FORMAT).unwrap();
         let mut command = self.command("python3");
         let run =
             command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -90,7 +92,7 @@ def fails(code, f, *args):
             .stdin
             .take()
             .unwrap()
-            .write_all(format!("{begin}{script}\nprint('done')\n").as_bytes())
+            .write_all(format!("FORMAT = bytes({format:?})\n{begin}{script}\nprint('done')\n").as_bytes())
             .unwrap();
         Some(child.wait_with_output().unwrap())
     }
@@ -307,7 +309,7 @@ def ask(data, fds=()):
     except OSError: return b''
 null, other = os.open('/dev/null', os.O_RDWR), s.socketpair(s.AF_UNIX, s.SOCK_SEQPACKET)[0]
 for i in range(600):
-    data = bytes([random.randrange(10)]) + random.randbytes(random.randrange(64))
+    data = FORMAT + bytes([random.randrange(10)]) + random.randbytes(random.randrange(64))
     ask(data, random.choice(((), (null,), (other.fileno(),), (null, null, null))))
 # The number of sockets is limited.
 held = []
@@ -350,8 +352,25 @@ fn a_socket_file_is_no_proof_that_a_program_may_use_a_socket() {
 s.socket(s.AF_UNIX).bind(file)
 x = s.socket(s.AF_UNIX, s.SOCK_SEQPACKET); x.connect(os.environ['MPDCCP_SOCKETD'])
 # The request of getsockname; the answer is an errno value.
-s.send_fds(x, [bytes([6])], [os.open(file, os.O_PATH)])
+s.send_fds(x, [FORMAT + bytes([6])], [os.open(file, os.O_PATH)])
 answer = x.recv(99); assert answer == bytes([1, 2 * errno.EBADF]), answer",
+    );
+}
+
+/// After an upgrade, programs may still run with the previous version of the library.
+#[test]
+fn a_library_of_another_version_gets_an_error() {
+    Host::new().passes(
+        "c, a = pair()
+def ask(data, fds=()):
+    x = s.socket(s.AF_UNIX, s.SOCK_SEQPACKET); x.connect(os.environ['MPDCCP_SOCKETD'])
+    s.send_fds(x, [data], fds) if fds else x.send(data); return x.recv(99)
+# An answer is 1 and twice the errno value, seven bits at a time.
+error = lambda code: bytes([1, 2 * code & 0x7f | 0x80, 2 * code >> 7])
+assert ask(bytes([0, 0])) == error(errno.EPROTO)
+# Its sockets were those of the previous daemon.
+assert ask(bytes([6]), [c.fileno()]) == error(errno.ECONNRESET)
+c.send(b'same version'); assert a.recv(99) == b'same version'",
     );
 }
 

@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::control::Control;
 use super::socket::{State, known_ccids};
-use crate::{Answer, MOST, Request, SOCK_DCCP};
+use crate::{Answer, FORMAT, MOST, Request, SOCK_DCCP};
 use dccp_net::Core;
 use libc::{SOL_DCCP, SOL_SOCKET};
 use mpdccp_proto::SessionStatus;
@@ -11,10 +11,17 @@ use mpdccp_units::Time;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Once;
 
 /// The maximum datagram size that the kernel reports for a socket that is not connected.
 const MPS_BEFORE: i32 = 536;
+
+/// The daemon says only once that a program has a library of another version.
+static OTHER_VERSION: Once = Once::new();
+const OTHER_VERSION_TEXT: &str = "mpdccp: a program runs with the library of another version of mpdccp, so it cannot \
+    open DCCP sockets (EPROTO); restart the program with this version of `mpdccp run`";
 
 /// The result of a request.
 enum Outcome {
@@ -35,7 +42,17 @@ impl Daemon {
         let Some((len, uid, fd)) = self.control.receive(asker, &mut bytes) else {
             return self.on_asker_gone(asker);
         };
-        let Ok(request) = postcard::from_bytes::<Request<'_>>(&bytes[..len]) else {
+        let Ok((format, request)) = postcard::take_from_bytes::<u32>(&bytes[..len]) else {
+            return self.control.forget(asker);
+        };
+        if format != FORMAT {
+            // Ignore the error: nobody may read the daemon's messages.
+            OTHER_VERSION.call_once(|| drop(writeln!(std::io::stderr(), "{OTHER_VERSION_TEXT}")));
+            // A socket that the program has was one of the previous daemon.
+            let error = if fd.is_some() { Errno::CONNRESET } else { Errno::PROTO };
+            return self.control.answer(asker, &Err(error.raw_os_error()), None);
+        }
+        let Ok(request) = postcard::from_bytes::<Request<'_>>(request) else {
             return self.control.forget(asker);
         };
         let outcome = match (request, fd) {
