@@ -2,7 +2,7 @@
 //! Unix socket behaves differently: errors at the end of a connection, sender addresses, datagrams that are
 //! too long, and priorities.
 
-use crate::ask::{ask, borrow, fail, is_ours, next, number, tell};
+use crate::ask::{ask, fail, is_ours, next, number, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request};
 use rustix::time::{ClockId, clock_gettime};
@@ -68,16 +68,23 @@ fn finish_or_keep(fd: c_int, read: ssize_t, asked: usize, keep: bool) -> ssize_t
     }
 }
 
+/// Returns the program's buffers, or none if there are more than the kernel allows.
+///
 /// # Safety
 /// `parts` must be null or point to `count` elements.
-unsafe fn total(parts: *const iovec, count: usize) -> usize {
+unsafe fn buffers<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
     if parts.is_null() || count > libc::UIO_MAXIOV as usize {
-        return 0;
+        return &[];
     }
     // SAFETY: the caller guarantees that `parts` points to `count` elements.
     unsafe { slice::from_raw_parts(parts, count) }
-        .iter()
-        .fold(0, |sum, part| sum.saturating_add(part.iov_len))
+}
+
+/// # Safety
+/// As for [`buffers`].
+unsafe fn total(parts: *const iovec, count: usize) -> usize {
+    // SAFETY: as above.
+    unsafe { buffers(parts, count) }.iter().fold(0, |sum, part| sum.saturating_add(part.iov_len))
 }
 
 #[unsafe(no_mangle)]
@@ -361,11 +368,12 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
 /// As for sendmsg(2).
 unsafe fn send_first(fd: c_int, message: &msghdr, len: usize, priority: u32) -> ssize_t {
     let (mut bytes, mut filled) = ([0; MOST], 0);
-    let Some(room) = bytes.get_mut(..len).filter(|_| borrow(fd).is_some()) else {
+    let few = message.msg_iovlen <= libc::UIO_MAXIOV as usize;
+    let Some(room) = bytes.get_mut(..len).filter(|_| few) else {
         return fail(libc::EMSGSIZE) as ssize_t;
     };
     // SAFETY: sendmsg(2) has the same requirements.
-    for part in unsafe { slice::from_raw_parts(message.msg_iov, message.msg_iovlen) } {
+    for part in unsafe { buffers(message.msg_iov, message.msg_iovlen) } {
         if part.iov_len > 0 {
             // SAFETY: as above.
             let part = unsafe { slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };

@@ -193,11 +193,11 @@ unsafe extern "C-unwind" fn getsockopt(
     if value.is_null() || len.is_null() {
         return fail(libc::EFAULT);
     }
+    // SAFETY: as for getsockopt(2).
+    let Ok(room) = usize::try_from(unsafe { *len } as c_int) else { return fail(libc::EINVAL) };
     let mut bytes = [0; MOST];
     match ask(&Request::Get { level, name: option }, Some(fd), &mut bytes) {
         Ok((Answer::Value(known), _)) => {
-            // SAFETY: as for getsockopt(2).
-            let room = unsafe { *len } as usize;
             if level == libc::SOL_DCCP && room < known.len().max(size_of::<c_int>()) {
                 return fail(libc::EINVAL);
             }
@@ -246,6 +246,7 @@ unsafe extern "C-unwind" fn setsockopt(
         libc::IPPROTO_IPV6 => option == libc::IPV6_TCLASS,
         _ => false,
     };
+    let Ok(len) = usize::try_from(len as c_int) else { return fail(libc::EINVAL) };
     if !known {
         return 0;
     }
@@ -253,7 +254,7 @@ unsafe extern "C-unwind" fn setsockopt(
         return fail(libc::EFAULT);
     }
     // SAFETY: as for setsockopt(2).
-    let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
+    let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
     tell(&Request::Set { level, name: option, value: &value[..value.len().min(1024)] }, fd)
 }
 

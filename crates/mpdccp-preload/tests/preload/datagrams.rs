@@ -84,6 +84,8 @@ try:
     while len(got) < 60: got.append(a.recv(2000)[:1])
 except TimeoutError: pass
 assert sorted(got) == sorted(b'%d' % (i % 3) for i in range(60)), got
+# The kernel allows 1,024 parts.
+fails(errno.EMSGSIZE, c.sendmsg, [b'x'] * 1025, [(269, 1, struct.pack('I', 1))])
 # Without the policy for priorities, the kernel refuses them.
 c, a = pair(); fails(errno.EINVAL, c.sendmsg, [b'x'], [(269, 1, struct.pack('I', 1))])",
     );

@@ -137,6 +137,12 @@ fails(errno.EINVAL, new().setsockopt, 269, 10, 16)
 d = new(); d.setsockopt(269, 13, b'\\x05'); d.setsockopt(269, 2, struct.pack('!I', 7)); d.connect(l.getsockname())
 assert get(d, 14) == 5
 c.setsockopt(s.SOL_SOCKET, s.SO_SNDBUF, 1 << 20)
+import ctypes
+libc, value, negative = ctypes.CDLL(None, use_errno=True), ctypes.byref(ctypes.c_int(9)), ctypes.c_int(-1)
+for level, option in ((269, 17), (s.SOL_SOCKET, s.SO_SNDBUF)):
+    assert libc.setsockopt(c.fileno(), level, option, value, -1) == -1 and ctypes.get_errno() == errno.EINVAL
+    assert libc.getsockopt(c.fileno(), level, option, value, ctypes.byref(negative)) == -1
+    assert ctypes.get_errno() == errno.EINVAL
 c.shutdown(s.SHUT_WR); c.send(b'no half-close'); assert a.recv(99) == b'no half-close'",
     );
 }
