@@ -354,7 +354,7 @@ impl Stream {
         let writable = state.send_ready().is_some();
         state.wants_room = wants_room && !writable;
         Ready {
-            readable: closed || !state.incoming.is_empty(),
+            readable: state.over().is_some() || !state.incoming.is_empty(),
             writable,
             event: !state.events.is_empty(),
             stream: !state.streams.is_empty(),

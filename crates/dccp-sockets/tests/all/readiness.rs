@@ -184,6 +184,7 @@ fn closing_lets_waiting_threads_go() {
     assert_eq!(here.end(), None);
     assert!(matches!(here.recv(), Err(RecvError::Closed(_))) && here.try_send(b"late").is_err());
     assert!(readable(here.descriptor().unwrap(), 0) && readable(listener.descriptor().unwrap(), 0));
+    assert!(here.ready().readable && !here.ready().closed);
 }
 
 #[test]
