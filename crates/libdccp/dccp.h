@@ -1218,9 +1218,9 @@ int dccp_stream_close(struct dccp_stream *stream);
 
 /**
  * A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the
- * end. Two changes also make it readable until the next call for this stream: the peer has received
- * everything, or there is room after a dccp_stream_write() found too little. Do not read, write or close
- * it.
+ * end. Two changes also make it readable. One is that the peer has received everything, until the next call
+ * for this stream. The other is that there is room after a dccp_stream_write() found too little, until the
+ * next dccp_stream_write() or dccp_stream_end(). Do not read, write or close it.
  */
 int dccp_stream_fd(struct dccp_stream *stream);
 

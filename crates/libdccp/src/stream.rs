@@ -145,9 +145,9 @@ pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
 }
 
 /// A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the
-/// end. Two changes also make it readable until the next call for this stream: the peer has received
-/// everything, or there is room after a dccp_stream_write() found too little. Do not read, write or close
-/// it.
+/// end. Two changes also make it readable. One is that the peer has received everything, until the next call
+/// for this stream. The other is that there is room after a dccp_stream_write() found too little, until the
+/// next dccp_stream_write() or dccp_stream_end(). Do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_fd(stream: *mut dccp_stream) -> c_int {
     answer(|| Ok(STREAMS.get(stream)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))

@@ -133,9 +133,7 @@ impl ByteStream {
         if self.runtime.is_forked() {
             return;
         }
-        let mut state = lock(&self.pipe.state);
-        let news = !std::mem::replace(&mut state.ended, true);
-        drop(state);
+        let news = lock(&self.pipe.state).end();
         self.pipe.writable.notify();
         if news {
             self.look();
@@ -217,6 +215,7 @@ impl ByteStream {
         state.seen();
         let room = state.room() > 0 || state.ended || state.no_writing.is_some();
         state.wants_room = !room;
+        state.show();
         (state.readable(), room)
     }
 

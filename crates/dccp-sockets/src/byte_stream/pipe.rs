@@ -64,7 +64,7 @@ pub(super) struct State {
     /// Whether a writer found too little room in `outgoing`.
     pub(super) wants_room: bool,
     /// Whether the descriptor must report an event until the next call: that the peer has received
-    /// everything, or has stopped reading.
+    /// everything or has stopped reading, or that this end has finished writing.
     news: bool,
 }
 
@@ -141,8 +141,18 @@ impl State {
         self.readable() || room || self.news
     }
 
+    /// Ends writing. Returns whether the data thread must be notified. A writer that waits for room waits no
+    /// longer, which the descriptor reports until the next call.
+    pub(super) fn end(&mut self) -> bool {
+        if std::mem::take(&mut self.wants_room) {
+            self.news = true;
+            self.announce();
+        }
+        !std::mem::replace(&mut self.ended, true)
+    }
+
     /// Updates whether the descriptor is readable.
-    fn show(&mut self) {
+    pub(super) fn show(&mut self) {
         let told = self.is_told();
         self.descriptor.show(told);
     }

@@ -70,12 +70,20 @@ fn a_stream_tells_of_room_after_it_accepted_only_a_part() {
     let stream = here.open_stream().unwrap();
     let data = vec![1; 4 << 20];
     assert!(stream.write_timeout(&data, Some(Duration::ZERO)).unwrap() < data.len());
-    std::thread::spawn(move || {
+    let reader = std::thread::spawn(move || {
         let mut stream = there.accept_stream(Some(PATIENT)).unwrap();
-        std::io::copy(&mut stream, &mut std::io::sink())
+        std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
+        (there, stream)
     });
-    assert!(readable(stream.descriptor().unwrap(), 20));
+    let fd = stream.descriptor().unwrap();
+    assert!(readable(fd, 20));
     assert_eq!(stream.ready(), (false, true));
+    assert!(!readable(fd, 0), "the caller knows that there is room");
+    // A caller that ends writing instead of writing the rest no longer waits for room.
+    assert!(stream.write_timeout(&data, Some(Duration::ZERO)).unwrap() < data.len());
+    stream.finish_timeout(Some(PATIENT)).unwrap();
+    let _open = reader.join().unwrap();
+    assert!(!readable(fd, 0));
 }
 
 #[test]
