@@ -267,10 +267,14 @@ impl Connection {
     /// # Errors
     /// As for [`crate::Connection::open_stream`].
     pub async fn open_stream(&self) -> Result<ByteStream, StreamError> {
-        let id = self.0.id();
-        let opened = self.ask(move |core, streams| streams.open_stream(core, id)).await;
+        let (id, runtime) = (self.0.id(), self.0.runtime.clone());
+        // If the caller no longer waits, the stream is dropped with the answer, which closes it.
+        let opened = self.ask(move |core, streams| {
+            streams.open_stream(core, id).map(|pipe| crate::ByteStream::new(&runtime, pipe))
+        });
+        let opened = opened.await;
         let over = StreamError::Closed(self.end().unwrap_or(Reason::Aborted));
-        Ok(ByteStream(crate::ByteStream::new(&self.0.runtime, opened.unwrap_or(Err(over))?)))
+        opened.unwrap_or(Err(over)).map(ByteStream)
     }
 
     /// See [`crate::Connection::accept_stream`].

@@ -95,6 +95,22 @@ async fn streams_are_read_and_written_at_once() {
     assert_eq!(echo.await.unwrap(), bytes.len() as u64);
 }
 
+/// The stream opens although nobody waits for it any more.
+#[::tokio::test]
+async fn a_cancelled_open_closes_its_stream() {
+    let options = || Options::default().streams(true);
+    let listener = Listener::bind("127.0.0.1:0", options()).await.unwrap();
+    let here = Connection::connect(listener.local_addr(), options()).await.unwrap();
+    let there = listener.accept().await.unwrap();
+    let mut opening = Box::pin(here.open_stream());
+    std::future::poll_fn(|cx| std::task::Poll::Ready(assert!(opening.as_mut().poll(cx).is_pending()))).await;
+    drop(opening);
+    let stream = there.accept_stream().await.unwrap();
+    let mut got = Vec::new();
+    let read = ::tokio::time::timeout(crate::PATIENT, (&stream).read_to_end(&mut got)).await;
+    assert_eq!(read.expect("the stream never ends").unwrap(), 0);
+}
+
 /// Adapters of other crates work with a connection as a stream and a sink.
 #[::tokio::test]
 async fn a_connection_is_a_stream_and_a_sink() {
