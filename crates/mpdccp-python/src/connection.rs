@@ -94,9 +94,11 @@ impl Connection {
     #[pyo3(signature = (buffer, timeout=None))]
     fn recv_into(&self, buffer: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
         let py = buffer.py();
-        let given = PyBuffer::<u8>::get(buffer)?;
-        if given.readonly() || !given.is_c_contiguous() {
-            return Err(PyValueError::new_err("the buffer must be writable and contiguous"));
+        // The items of the buffer may have any type, and the buffer may have several dimensions.
+        let bytes = PyMemoryView::from(buffer)?.call_method1("cast", ("B",))?;
+        let given = PyBuffer::<u8>::get(&bytes)?;
+        if given.readonly() {
+            return Err(PyValueError::new_err("the buffer must be writable"));
         }
         // Other Python code may use the buffer during the wait, so receive the datagram into separate memory
         // first.
@@ -106,7 +108,7 @@ impl Connection {
             received => Some(received),
         });
         let len = end(received?, 0)?;
-        let part = PyMemoryView::from(buffer)?.get_item(PySlice::new(py, 0, len as isize, 1))?;
+        let part = bytes.get_item(PySlice::new(py, 0, len as isize, 1))?;
         PyBuffer::<u8>::get(&part)?.copy_from_slice(py, &room[..len])?;
         Ok(len)
     }

@@ -63,17 +63,22 @@ class Blocking(unittest.TestCase):
             with mpdccp.connect(listener.address, ccid=5, service="SC:echo") as connection:
                 self.assertEqual(connection.service, "SC:echo")
                 self.assertEqual(connection.peer_address, listener.address)
-                for text in (b"hello", bytearray(b"again"), memoryview(b"view"), array.array("B", b"array")):
+                for text in (b"hello", bytearray(b"again"), memoryview(b"view"), array.array("i", [1, 2])):
                     connection.send(text)
                     self.assertEqual(connection.recv(PATIENT), bytes(text))
                 room = bytearray(8)
                 connection.send(b"into")
                 self.assertEqual(connection.recv_into(room, PATIENT), 4)
                 self.assertEqual(room, b"into\0\0\0\0")
+                numbers, table = array.array("i", [0, 0]), memoryview(bytearray(8)).cast("B", (2, 4))
+                for buffer in (numbers, table):
+                    connection.send(array.array("i", [3, 4]))
+                    self.assertEqual(connection.recv_into(buffer, PATIENT), 8)
+                    self.assertEqual(bytes(buffer), bytes(array.array("i", [3, 4])))
                 with self.assertRaises(ValueError):
                     connection.recv_into(memoryview(b"read only"))
                 stats = connection.stats()
-                self.assertEqual((stats.sent, stats.received), (5, 5))
+                self.assertEqual((stats.sent, stats.received), (7, 7))
                 self.assertEqual(stats.paths[0].ccids, (5, 2))
             self.assertEqual(connection.end, "closed")
             thread.join()
