@@ -3,7 +3,8 @@
  *
  * Errors. Functions that return int or ptrdiff_t return a negative errno value on failure; dccp_last_error() has the
  * reason in words. A null argument, a structure of a wrong size or a value out of range returns -EINVAL. A handle that
- * is closed or of another kind returns -EBADF. In a child of fork(), the parent's handles return -EPERM.
+ * is closed or of another kind returns -EBADF. In a child of fork(), the parent's listeners, connections and streams
+ * return -EPERM; closing one there has no effect on the parent.
  *
  * Pointers must stay valid until the call returns, and buffers must have the size that the call says.
  *

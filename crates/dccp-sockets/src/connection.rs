@@ -407,6 +407,7 @@ impl Connection {
     /// # Errors
     /// If this CCID does not exist, or no path is open.
     pub fn set_ccid(&self, ccid: u8) -> Result<(), CcidError> {
+        self.here(CcidError::Forked)?;
         if !crate::known_ccids().any(|known| known == ccid) {
             return Err(CcidError::Unknown(ccid));
         }

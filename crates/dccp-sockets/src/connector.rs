@@ -117,7 +117,7 @@ impl Connection {
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.id();
         let added = self.runtime.call(move |core, streams| add_path(core, streams, id, path));
-        added.unwrap_or(Err(ConnectError::Refused(Reason::Aborted)))
+        added.unwrap_or_else(|| Err(self.runtime.missing(ConnectError::Refused(Reason::Aborted))))
     }
 }
 

@@ -128,6 +128,7 @@ impl CcidError {
         let errno = match self {
             CcidError::NotOpen => Errno::NOTCONN,
             CcidError::Unknown(_) => Errno::INVAL,
+            CcidError::Forked => Errno::PERM,
         };
         errno.raw_os_error()
     }

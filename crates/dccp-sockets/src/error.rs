@@ -127,6 +127,8 @@ pub enum CcidError {
     Unknown(u8),
     /// No path of the connection is open.
     NotOpen,
+    /// The process has forked. Only the process that opened a connection can use it.
+    Forked,
 }
 
 /// Error while accepting a connection.
@@ -206,6 +208,7 @@ texts! {
     CcidError {
         Self::Unknown(ccid) => ("unknown CCID {ccid}, expected one of: {}", known()),
         Self::NotOpen => ("no path of the connection is open"),
+        Self::Forked => ("{FORKED}"),
     }
     AcceptError {
         Self::TimedOut => ("no connection arrived in time"),

@@ -145,9 +145,9 @@ impl Listener {
         });
         match sent {
             Some(true) => Ok(()),
-            _ => Err(ConnectError::Options(
+            _ => Err(self.runtime.missing(ConnectError::Options(
                 "only a listener without keys can send Listen packets, and only to 1024 clients at a time",
-            )),
+            ))),
         }
     }
 
@@ -159,7 +159,7 @@ impl Listener {
     /// data thread has ended.
     pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
         let added = self.runtime.call(move |core, streams| streams.add_peer(core, key, preshared));
-        added.unwrap_or(Err(ConnectError::Options("the listener has ended"))).map(|_| ())
+        added.unwrap_or_else(|| Err(self.gone())).map(|_| ())
     }
 
     /// Stops accepting a peer and ends its connections. The peer is not told, because packets to it can no
@@ -170,7 +170,17 @@ impl Listener {
     /// If the listener has no [`Options::key`] and therefore accepts every client.
     pub fn remove_peer(&self, key: PublicKey) -> Result<(), ConnectError> {
         let removed = self.runtime.call(move |core, streams| streams.remove_peer(core, &key));
-        removed.unwrap_or(Err(ConnectError::Options("the listener has ended")))
+        removed.unwrap_or_else(|| Err(self.gone()))
+    }
+
+    fn gone(&self) -> ConnectError {
+        self.runtime.missing(ConnectError::Options("the listener has ended"))
+    }
+
+    /// Returns whether this process is a fork of the one that opened the listener. A fork cannot use the
+    /// listener.
+    pub fn is_forked(&self) -> bool {
+        self.runtime.is_forked()
     }
 
     /// Returns the address at which the listener accepts connections.

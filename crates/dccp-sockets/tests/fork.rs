@@ -3,7 +3,8 @@
 #![expect(unsafe_code, reason = "fork(2)")]
 
 use dccp_sockets::{
-    AcceptError, ConnectError, Connector, FinishError, Listener, Options, RecvError, SendError,
+    AcceptError, CcidError, ConnectError, Connector, FinishError, Listener, Options, Path, PresharedKey,
+    PrivateKey, RecvError, SendError,
 };
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
@@ -19,6 +20,7 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     let fds = [listener.descriptor().unwrap(), here.descriptor().unwrap()]
         .map(|fd| fd.try_clone_to_owned().unwrap());
     here.ready();
+    let (addr, key) = (listener.local_addr(), PrivateKey::from_random([1; 32]).public());
     // SAFETY: the child calls only functions of this crate that take no lock in a fork. Then it exits.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
@@ -31,7 +33,12 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
                 && here.ready().closed
                 && matches!(here.opened(Duration::MAX), Some(Err(ConnectError::Forked)))
                 && matches!(here.finish(), Err(FinishError(_)))
+                && here.set_ccid(2) == Err(CcidError::Forked)
+                && matches!(here.add_path(Path::on("lo")), Err(ConnectError::Forked))
                 && matches!(listener.accept(), Err(AcceptError::Forked))
+                && matches!(listener.send_listen(addr, 5001), Err(ConnectError::Forked))
+                && matches!(listener.add_peer(key, PresharedKey::default()), Err(ConnectError::Forked))
+                && matches!(listener.remove_peer(key), Err(ConnectError::Forked))
                 && matches!(connector.connect(listener.local_addr()), Err(ConnectError::Forked));
             here.close();
             drop((here, there, connector, listener));

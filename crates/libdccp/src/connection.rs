@@ -96,6 +96,9 @@ fn connect(
     let mut last = failure(Errno::HOSTUNREACH, "the name has no address");
     for to in to {
         let connection = connector.start(*to, peer);
+        if connection.is_forked() {
+            return Err(SendError::Forked.into());
+        }
         if !wait {
             return Ok(connection);
         }

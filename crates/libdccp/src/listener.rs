@@ -1,7 +1,7 @@
 //! Listeners.
 
 use crate::connection::{dccp_conn, expired, limit, put};
-use crate::errno::{answer, failure};
+use crate::errno::{Outcome, answer, failure};
 use crate::handles::{Table, output};
 use crate::memory::give_text;
 use crate::options::{addresses, dccp_options, peer, read};
@@ -9,6 +9,7 @@ use dccp_sockets::{AcceptError, ConnectError, Listener};
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 use std::ptr::null;
+use std::sync::Arc;
 
 /// A listener.
 pub struct dccp_listener {
@@ -16,6 +17,12 @@ pub struct dccp_listener {
 }
 
 static LISTENERS: Table<Listener> = Table::new();
+
+/// Returns the listener of a handle. Fails if the listener was opened before a fork, and this is the child.
+fn open(listener: *const dccp_listener) -> Outcome<Arc<Listener>> {
+    let listener = LISTENERS.get(listener)?;
+    if listener.is_forked() { Err(ConnectError::Forked.into()) } else { Ok(listener) }
+}
 
 /// Listens on an address of this host, such as "0.0.0.0:6511". Port 0 selects any free port. options may be
 /// NULL.
@@ -61,7 +68,7 @@ pub unsafe extern "C" fn dccp_accept(
 /// write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_listener_fd(listener: *mut dccp_listener) -> c_int {
-    answer(|| Ok(LISTENERS.get(listener)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
+    answer(|| Ok(open(listener)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }
 
 /// Writes the listening address, such as "192.0.2.1:6511", and a terminating null byte; DCCP_ADDRESS_SIZE
@@ -73,7 +80,7 @@ pub unsafe extern "C" fn dccp_listener_address(
     size: usize,
 ) -> c_int {
     answer(|| {
-        let address = LISTENERS.get(listener)?.local_addr().to_string();
+        let address = open(listener)?.local_addr().to_string();
         // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { give_text(into, size, &address) }
     })

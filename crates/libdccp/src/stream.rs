@@ -8,6 +8,7 @@ use dccp_sockets::{ByteStream, ConnectError, StreamError};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A reliable, bidirectional byte stream.
@@ -16,6 +17,12 @@ pub struct dccp_stream {
 }
 
 static STREAMS: Table<ByteStream> = Table::new();
+
+/// Returns the stream of a handle. Fails if the stream was opened before a fork, and this is the child.
+fn open(stream: *const dccp_stream) -> Outcome<Arc<ByteStream>> {
+    let stream = STREAMS.get(stream)?;
+    if stream.is_forked() { Err(StreamError::Forked.into()) } else { Ok(stream) }
+}
 
 fn limit(timeout_ms: c_int) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
@@ -110,7 +117,7 @@ pub unsafe extern "C" fn dccp_stream_write(
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     answer(|| {
-        STREAMS.get(stream)?.end();
+        open(stream)?.end();
         Ok(0)
     })
 }
@@ -150,5 +157,5 @@ pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
 /// next dccp_stream_write() or dccp_stream_end(). Do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_fd(stream: *mut dccp_stream) -> c_int {
-    answer(|| Ok(STREAMS.get(stream)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
+    answer(|| Ok(open(stream)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }

@@ -38,6 +38,11 @@ impl ByteStream {
         self.pipe.id.0
     }
 
+    /// Returns whether this process is a fork of the one that opened the stream. A fork cannot use the stream.
+    pub fn is_forked(&self) -> bool {
+        self.runtime.is_forked()
+    }
+
     fn look(&self) {
         let (session, id) = (self.pipe.session, self.pipe.id);
         self.runtime.run(move |core, streams| streams.exchange(core, session, id));

@@ -44,6 +44,11 @@ impl Runtime {
         self.process != getpid()
     }
 
+    /// Returns the error for a call that got no result: `ended`, unless this process is a fork.
+    pub(crate) fn missing(&self, ended: ConnectError) -> ConnectError {
+        if self.is_forked() { ConnectError::Forked } else { ended }
+    }
+
     /// Returns a handle that runs jobs on the thread, for callers that must know whether the thread still
     /// exists.
     pub(crate) fn handle(&self) -> &Handle<Streams> {

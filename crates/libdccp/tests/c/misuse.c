@@ -209,7 +209,8 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     if (child == 0) {
         int bad = dccp_send(conn, "x", 1, 0) != -EPERM || dccp_recv(conn, datagram, 1, 0) != -EPERM ||
                   dccp_events(conn) != -EPERM || dccp_end(conn) != -EPERM || dccp_finish(conn, -1) != -EPERM ||
-                  dccp_next_event(conn, -1, &event) != -EPERM || dccp_accept(listener, 0, &conn) != -EPERM;
+                  dccp_next_event(conn, -1, &event) != -EPERM || dccp_accept(listener, 0, &conn) != -EPERM ||
+                  dccp_listener_fd(listener) != -EPERM || dccp_add_peer(listener, public_keys[0], NULL) != -EPERM;
         _exit(bad);
     }
     waitpid(child, &status, 0);
@@ -447,6 +448,8 @@ static void streams(void)
     struct dccp_listener *with_streams;
     struct dccp_conn *conn, *peer;
     struct dccp_stream *stream, *theirs;
+    pid_t child;
+    int status;
     char bytes[100];
 
     EXPECT(dccp_listen("127.0.0.1:0", &options, &with_streams), -EINVAL);
@@ -466,6 +469,12 @@ static void streams(void)
     EXPECT(dccp_stream_write(stream, NULL, 5, -1), -EINVAL);
     EXPECT(dccp_accept_stream(peer, 20000, &theirs), 0);
     EXPECT(dccp_stream_fd(theirs) > 0, 1);
+    child = fork();
+    if (child == 0)
+        _exit(dccp_stream_read(theirs, bytes, sizeof bytes, -1) != -EPERM || dccp_stream_end(stream) != -EPERM ||
+              dccp_stream_fd(stream) != -EPERM);
+    waitpid(child, &status, 0);
+    EXPECT(status, 0);
     EXPECT(dccp_stream_read(theirs, bytes, sizeof bytes, 20000), 5);
     EXPECT(dccp_stream_read(theirs, bytes, sizeof bytes, 0), -EAGAIN);
     EXPECT(dccp_stream_read((struct dccp_stream *)conn, bytes, sizeof bytes, 0), -EBADF);
