@@ -310,7 +310,9 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
         // SAFETY: dccp.h requires valid pointers from the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         with(endpoint, |inner| {
-            let next = inner.delivered.take().or_else(|| inner.endpoint.poll_deliver());
+            // An empty datagram is the padding of a probe.
+            let mut arrived = std::iter::from_fn(|| inner.endpoint.poll_deliver());
+            let next = inner.delivered.take().or_else(|| arrived.find(|(_, data)| !data.is_empty()));
             let (id, data) = next.ok_or_else(|| failure(Errno::AGAIN, "no datagram is available"))?;
             if data.len() > into.len() {
                 let text = format!("the next datagram has {} bytes; the buffer is smaller", data.len());
@@ -407,4 +409,63 @@ pub unsafe extern "C" fn dccp_endpoint_peer_key(
             unsafe { give_text(into, size, &key.to_string()) }
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use std::ptr::{null, null_mut};
+
+    /// A program would take the length 0 for the end of the data.
+    #[test]
+    fn padding_is_not_a_datagram() {
+        let mut ends = [null_mut(); 2];
+        for (seed, end) in (1u8..).zip(&mut ends) {
+            let seed = [seed; 32];
+            // SAFETY: all pointers here are valid.
+            assert_eq!(unsafe { dccp_endpoint_new(seed.as_ptr(), null(), end) }, 0);
+        }
+        let at = [1u8, 2].map(|n| address(SocketAddr::from(([192, 0, 2, n], u16::from(n)))));
+        let (mut session, mut bytes) = (0u64, [0u8; 2000]);
+        assert_eq!(dccp_endpoint_listen(ends[1]), 0);
+        // SAFETY: as above.
+        assert_eq!(unsafe { dccp_endpoint_connect(ends[0], 1, 0, &at[1], 50_000, &mut session) }, 0);
+        for turn in 1..40u64 {
+            let now = turn * 5_000_000;
+            for (n, from) in at.iter().enumerate() {
+                assert_eq!(dccp_endpoint_handle_timeout(ends[n], now), 0);
+                loop {
+                    let mut packet = dccp_packet {
+                        size: size_of::<dccp_packet>(),
+                        data: bytes.as_mut_ptr().cast(),
+                        len: bytes.len(),
+                        to: *from,
+                        socket: 0,
+                        ecn: 0,
+                    };
+                    // SAFETY: as above.
+                    if unsafe { dccp_endpoint_transmit(ends[n], now, &mut packet) } == 0 {
+                        break;
+                    }
+                    let dccp_packet { data, len, ecn, .. } = packet;
+                    // SAFETY: as above.
+                    let done = unsafe { dccp_endpoint_receive(ends[1 - n], now, 0, from, ecn, data, len) };
+                    assert_eq!(done, 0);
+                }
+            }
+            if turn == 20 {
+                let padded = with(ends[0], |inner| {
+                    inner.endpoint.pad(inner.now, SessionId(session));
+                    Ok(())
+                });
+                padded.unwrap();
+                // SAFETY: as above.
+                assert_eq!(unsafe { dccp_endpoint_send(ends[0], now, session, c"x".as_ptr().cast(), 1) }, 0);
+            }
+        }
+        // SAFETY: as above.
+        let mut recv = || unsafe { dccp_endpoint_recv(ends[1], null_mut(), bytes.as_mut_ptr().cast(), 9) };
+        assert_eq!((recv(), recv()), (1, -(Errno::AGAIN.raw_os_error() as isize)));
+    }
 }
