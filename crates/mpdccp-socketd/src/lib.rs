@@ -14,5 +14,5 @@ mod daemon;
 pub use daemon::{Daemon, Settings};
 pub use message::{
     Answer, CONTROL, CONTROL_VARIABLE, DCCP_SCM_PRIORITY, FORMAT, MOST, NAME, Place, Reply, Request,
-    SOCK_DCCP, receive, send,
+    SOCK_DCCP, receive, send, try_daemon,
 };

@@ -3,15 +3,17 @@
 
 use rustix::cmsg_space;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg,
+    socket_with,
 };
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::path::Path;
 
 /// The default path of the daemon's Unix socket.
 pub const CONTROL: &str = "/run/mpdccp-socketd/control.sock";
@@ -140,7 +142,7 @@ pub type Reply<'a> = core::result::Result<Answer<'a>, i32>;
 /// Errors of the operating system. EMSGSIZE if the message is longer than [`MOST`].
 pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> Result<()> {
     let mut bytes = [0; MOST];
-    let message = postcard::to_slice(message, &mut bytes).map_err(|_| rustix::io::Errno::MSGSIZE)?;
+    let message = postcard::to_slice(message, &mut bytes).map_err(|_| Errno::MSGSIZE)?;
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let fds = fd.as_slice();
@@ -168,4 +170,24 @@ pub fn receive(from: impl AsFd, bytes: &mut [u8], wait: bool) -> Result<(usize, 
         }
     }
     Ok((read.bytes, fd))
+}
+
+/// Asks the daemon at `path` for a socket, as a program would, to find out whether the daemon serves programs
+/// that run here.
+///
+/// # Errors
+/// The daemon's error, such as EPROTO if the daemon is of another version. ECONNREFUSED or ENOENT if there is
+/// no daemon. ECONNRESET or EPIPE if the daemon does not answer, for example because it serves another
+/// network namespace.
+pub fn try_daemon(path: &Path) -> Result<()> {
+    let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    connect(&fd, &SocketAddrUnix::new(path)?)?;
+    send(&fd, &(FORMAT, Request::Socket { v6: false }), None)?;
+    let mut bytes = [0; MOST];
+    let (len, _) = receive(&fd, &mut bytes, true)?;
+    match postcard::from_bytes::<Reply<'_>>(&bytes[..len]) {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(errno)) => Err(Errno::from_raw_os_error(errno)),
+        Err(_) => Err(Errno::CONNRESET),
+    }
 }

@@ -7,6 +7,7 @@ use clap::Args as ClapArgs;
 use mpdccp_proto::Ccid;
 use mpdccp_socketd::{CONTROL, CONTROL_VARIABLE, Daemon, Settings};
 use nix::unistd::User;
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -140,12 +141,6 @@ pub(crate) fn run(args: RunArgs) -> ExitCode {
 fn exec(args: RunArgs) -> Result<(), Error> {
     let socket = args.socket.or_else(|| std::env::var_os(CONTROL_VARIABLE).map(PathBuf::from));
     let socket = std::path::absolute(socket.as_deref().unwrap_or(Path::new(CONTROL)))?;
-    if !socket.exists() {
-        return Err(Error::usage(format!(
-            "no daemon answers at {}; start it with: mpdccp socketd --socket {0}",
-            socket.display()
-        )));
-    }
     let program = std::env::current_exe()?;
     let here = program.parent().unwrap_or(Path::new("/"));
     let places = [here.join(LIBRARY), here.join("../lib/mpdccp").join(LIBRARY)];
@@ -171,7 +166,27 @@ fn exec(args: RunArgs) -> Result<(), Error> {
         .program
         .split_first()
         .ok_or_else(|| Error::usage("no program given; usage: mpdccp run -- PROGRAM"))?;
+    check(&socket)?;
     let failed =
         Command::new(name).args(rest).env("LD_PRELOAD", preload).env(CONTROL_VARIABLE, socket).exec();
     Err(Error::usage(format!("cannot start {}: {failed}", name.display())))
+}
+
+/// Returns an error unless a daemon serves programs that use this socket. Without a daemon, a program would
+/// only learn that the kernel has no DCCP.
+fn check(socket: &Path) -> Result<(), Error> {
+    let path = socket.display();
+    Err(Error::usage(match mpdccp_socketd::try_daemon(socket) {
+        Err(Errno::NOENT | Errno::CONNREFUSED) => {
+            format!("no daemon answers at {path}; start it with: mpdccp socketd --socket {path}")
+        }
+        Err(Errno::PROTO) => {
+            format!("the daemon at {path} is of another version than this program; restart it")
+        }
+        Err(Errno::CONNRESET | Errno::PIPE) => format!(
+            "the daemon at {path} does not serve this program: it runs in another network namespace, or is of another \
+             version"
+        ),
+        _ => return Ok(()),
+    }))
 }

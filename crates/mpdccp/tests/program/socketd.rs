@@ -1,6 +1,8 @@
 //! Tests `mpdccp socketd` started by root.
 
 use crate::common::skipped;
+use mpdccp_socketd::Reply;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -85,10 +87,40 @@ fn a_library_that_cannot_be_preloaded_is_refused() {
         let program = place.join("mpdccp");
         fs::hard_link(MPDCCP, &program).or_else(|_| fs::copy(MPDCCP, &program).map(drop)).unwrap();
         fs::write(place.join("libdccp_preload.so"), "").unwrap();
-        // Any file passes for the daemon's socket here.
         let output = Command::new(&program).args(["run", "--socket", MPDCCP, "true"]).output().unwrap();
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && complaint.contains("cannot preload"), "{output:?}");
         assert!(complaint.contains(name), "{complaint}");
     }
+}
+
+#[test]
+fn a_program_is_not_started_without_a_daemon_of_its_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("mpdccp");
+    fs::hard_link(MPDCCP, &program).or_else(|_| fs::copy(MPDCCP, &program).map(drop)).unwrap();
+    fs::write(dir.path().join("libdccp_preload.so"), "").unwrap();
+    let socket = dir.path().join("socketd.sock");
+    let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let refuses = |why: &str| {
+        let output =
+            Command::new(&program).args(["run", "--socket"]).arg(&socket).arg("true").output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && complaint.contains(why), "{output:?}");
+    };
+    refuses("no daemon answers");
+    rustix::net::bind(&listener, &SocketAddrUnix::new(&socket).unwrap()).unwrap();
+    // A daemon that was killed leaves its socket behind.
+    refuses("no daemon answers");
+    rustix::net::listen(&listener, 2).unwrap();
+    let daemon = std::thread::spawn(move || {
+        for answer in [Some(Reply::Err(rustix::io::Errno::PROTO.raw_os_error())), None] {
+            let asker = rustix::net::accept(&listener).unwrap();
+            mpdccp_socketd::receive(&asker, &mut [0; 100], true).unwrap();
+            answer.iter().for_each(|answer| mpdccp_socketd::send(&asker, answer, None).unwrap());
+        }
+    });
+    refuses("is of another version than this program");
+    refuses("does not serve this program");
+    daemon.join().unwrap();
 }
