@@ -186,11 +186,11 @@ impl Daemon {
             return None;
         }
         let (uid, v6, options) = (listener.uid, listener.v6, listener.options.clone());
+        let tos = options.tos;
         let (inode, theirs) = self.create(uid, v6).ok()?;
         let socket = self.sockets.get_mut(&inode)?;
         (socket.options, socket.state, socket.opened) = (options, State::Open(session), now);
         (socket.local, socket.peer) = (Some(local), Some(peer));
-        self.marks.set(local.port(), peer.port(), socket.options.tos);
         self.sessions.insert(session, inode);
         self.watch(inode);
         let peer = self.sockets.get(&inode)?.shown(peer);
@@ -205,6 +205,7 @@ impl Daemon {
             self.forget(inode);
             return None;
         }
+        self.marks.set(local.port(), peer.port(), tos);
         Some(())
     }
 

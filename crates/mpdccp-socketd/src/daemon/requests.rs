@@ -164,7 +164,10 @@ impl Daemon {
             Request::Get { level, name } => self.get(core, now, inode, level, name).map(Outcome::Value),
             Request::Set { level, name, value } => {
                 socket.set(level, name, value)?;
-                if let (Some(local), Some(peer)) = (socket.local, socket.peer) {
+                // The mark is removed when the connection ends.
+                if matches!(socket.state, State::Connecting { .. } | State::Open(_))
+                    && let (Some(local), Some(peer)) = (socket.local, socket.peer)
+                {
                     self.marks.set(local.port(), peer.port(), socket.options.tos);
                 }
                 if matches!(socket.state, State::Listening)
@@ -263,5 +266,35 @@ impl Daemon {
             _ => return Err(Errno::NOPROTOOPT),
         };
         Ok(value.to_ne_bytes().to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use dccp_net::Marking;
+    use mpdccp_units::Ecn;
+
+    /// Nothing would remove the mark, so a program could use up the daemon's memory.
+    #[test]
+    fn a_socket_without_a_connection_has_no_mark() {
+        let control = std::env::temp_dir().join(format!("mpdccp-socketd-mark-{}.sock", std::process::id()));
+        let mut driver = Daemon::driver(Settings { control, udp_port: Some(0), ccid: 2 }).unwrap();
+        driver.with(|core, daemon| {
+            let (inode, theirs) = daemon.create(0, false).unwrap();
+            let at = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+            let mut mark = |state: State, tos: i32| {
+                let socket = daemon.sockets.get_mut(&inode).unwrap();
+                (socket.local, socket.peer, socket.state) = (at(0x1234), at(0x5678), state);
+                let value = &tos.to_ne_bytes();
+                let set = Request::Set { level: libc::IPPROTO_IP, name: libc::IP_TOS, value };
+                assert!(daemon.answer(core, Time::ZERO, (0, 0), set, &theirs).is_ok());
+                daemon.marks.outer_of(&[0x12, 0x34, 0x56, 0x78], Ecn::NotEct).dscp
+            };
+            assert_eq!(mark(State::Fresh, 46 << 2), 0);
+            assert_eq!(mark(State::Open(mpdccp_proto::SessionId(1)), 46 << 2), 46);
+            daemon.forget(inode);
+        });
     }
 }
