@@ -14,6 +14,7 @@ use dccp_proto::Route;
 use mpdccp_proto::Endpoint;
 use mpdccp_units::{Duration, Time};
 use rustix::fd::AsFd;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 
@@ -26,7 +27,9 @@ impl<T: Encapsulation + AsFd> LinuxSocket for T {}
 
 /// The sockets of a driver, and the packets that are waiting to be sent.
 pub struct Net {
-    sockets: Vec<Option<Box<dyn LinuxSocket>>>,
+    sockets: BTreeMap<u32, Box<dyn LinuxSocket>>,
+    /// The number of the next socket.
+    next: u32,
     links: Links,
     shortage: Shortage,
     routes: Option<ChannelRoutes>,
@@ -57,7 +60,8 @@ pub struct Net {
 impl Net {
     pub(crate) fn new() -> Net {
         Net {
-            sockets: Vec::new(),
+            sockets: BTreeMap::new(),
+            next: 0,
             links: Links::default(),
             shortage: Shortage::default(),
             routes: None,
@@ -120,12 +124,16 @@ impl Net {
         poller: &Poller,
         mut encapsulation: Box<dyn LinuxSocket>,
     ) -> io::Result<u32> {
-        let socket = u32::try_from(self.sockets.len()).map_err(io::Error::other)?;
+        let socket = self.next;
+        if is_channel(socket) {
+            return Err(io::Error::other("too many sockets were opened"));
+        }
         if self.heed_refusals {
             encapsulation.heed_refusals()?;
         }
         poller.add(encapsulation.as_fd(), Source::Socket(socket))?;
-        self.sockets.push(Some(encapsulation));
+        self.sockets.insert(socket, encapsulation);
+        self.next += 1;
         Ok(socket)
     }
 
@@ -143,21 +151,18 @@ impl Net {
         };
         for socket in under.into_iter().chain([socket]) {
             self.links.forget(socket);
-        }
-        if let Some(slot) = under.and_then(|under| self.sockets.get_mut(under as usize)) {
-            *slot = None;
+            self.sockets.remove(&socket);
         }
     }
 
     /// Returns a socket, unless it was closed.
     pub fn socket(&self, socket: u32) -> Option<&dyn Encapsulation> {
-        self.sockets.get(socket as usize)?.as_ref().map(|c| &**c as &dyn Encapsulation)
+        self.sockets.get(&socket).map(|c| &**c as &dyn Encapsulation)
     }
 
     /// Returns the counters of each open socket.
     pub fn stats(&self) -> Vec<(u32, SocketStats)> {
-        let numbered = (0u32..).zip(&self.sockets);
-        numbered.filter_map(|(i, c)| Some((i, c.as_ref()?.stats()))).collect()
+        self.sockets.iter().map(|(i, c)| (*i, c.stats())).collect()
     }
 
     /// Returns the largest IP packet to `remote` that the system allows, in bytes. Forged ICMP messages can
@@ -219,8 +224,7 @@ impl Net {
         let Net { routes: Some(routes), neighbours, sockets, .. } = self else { return };
         while let Some(handshake) = routes.channels.poll_handover() {
             let secure::Address { socket, remote, .. } = *handshake.from();
-            let under = sockets.get_mut(socket as usize).and_then(Option::as_mut);
-            if let Some(connection) = under.and_then(|under| under.give(remote)) {
+            if let Some(connection) = sockets.get_mut(&socket).and_then(|under| under.give(remote)) {
                 neighbours.put(handshake.shard, Mail::Connection { socket, connection });
             }
             neighbours.put(handshake.shard, Mail::Handshake(Box::new(handshake)));
@@ -234,7 +238,7 @@ impl Net {
         for mail in mail {
             match mail {
                 Mail::Connection { socket, connection } => {
-                    if let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) {
+                    if let Some(encapsulation) = sockets.get_mut(&socket) {
                         encapsulation.take(connection);
                     }
                 }
@@ -290,9 +294,9 @@ impl Net {
         links.retry(now, |socket, remote| {
             let to = routes.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
             let (socket, remote) = to.map_or((socket, remote), |to| (to.socket, to.remote));
-            match sockets.get_mut(socket as usize) {
+            match sockets.get_mut(&socket) {
                 // The check may have replaced the descriptor, so watch it again.
-                Some(Some(encapsulation)) => {
+                Some(encapsulation) => {
                     let answer = encapsulation.check(remote);
                     // If descriptors or memory are short, the result says nothing about the destination,
                     // which stays broken until the system can check it.
@@ -300,7 +304,7 @@ impl Net {
                         && answer.is_ok()
                         && poller.add(encapsulation.as_fd(), Source::Socket(socket)).is_ok()
                 }
-                _ => false,
+                None => false,
             }
         });
     }
@@ -383,6 +387,19 @@ mod tests {
             net.remove(channel);
             assert!(net.socket(socket).is_none(), "peer removed: {removed}");
         }
+    }
+
+    /// A program may open connections for years.
+    #[test]
+    fn a_closed_socket_leaves_nothing_behind() {
+        let (poller, mut net) = (Poller::new().unwrap(), Net::new());
+        let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
+        let add =
+            |net: &mut Net| net.add(&poller, Box::new(UdpEncapsulation::new(bind.clone()).unwrap())).unwrap();
+        let socket = add(&mut net);
+        net.remove(socket);
+        assert!(net.sockets.is_empty());
+        assert_ne!(add(&mut net), socket, "the number is not used again");
     }
 
     #[test]

@@ -11,7 +11,7 @@ impl Net {
     /// Gives a connection to the shard to which its packets belong. From then on, only that shard can send
     /// over it.
     pub(super) fn give(&mut self, socket: u32, remote: SocketAddr, shard: u8) {
-        let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
+        let Some(encapsulation) = self.sockets.get_mut(&socket) else { return };
         if let Some(connection) = encapsulation.give(remote) {
             self.neighbours.put(shard, Mail::Connection { socket, connection });
         }
@@ -19,14 +19,14 @@ impl Net {
 
     /// Tells a socket that the path over it is failing, even if packets still arrive.
     pub fn suspect(&mut self, now: Time, socket: u32) {
-        if let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) {
+        if let Some(encapsulation) = self.sockets.get_mut(&socket) {
             encapsulation.on_suspect(now);
         }
     }
 
     /// Tells a socket which addresses the peer's host advertises, and whether the path over it is up.
     pub fn tell_advertised(&mut self, now: Time, socket: u32, addresses: &[IpAddr], up: bool) {
-        if let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) {
+        if let Some(encapsulation) = self.sockets.get_mut(&socket) {
             encapsulation.on_advertised(now, addresses, up);
         }
     }
@@ -36,7 +36,7 @@ impl Net {
     pub(super) fn ask(&mut self, now: Time) {
         let Net { sockets, routes: Some(routes), .. } = self else { return };
         for socket in routes.sockets() {
-            let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) else { continue };
+            let Some(encapsulation) = sockets.get_mut(&socket) else { continue };
             if !encapsulation.asks(now) {
                 continue;
             }

@@ -37,7 +37,7 @@ impl Net {
         } else {
             address(&route)
         };
-        let Some(Some(encapsulation)) = sockets.get_mut(to.socket as usize) else { return batch.put(run) };
+        let Some(encapsulation) = sockets.get_mut(&to.socket) else { return batch.put(run) };
         for part in &*parts {
             let burst = run.burst_to(part, to.local, to.remote);
             if let Some(capture) = capture {
@@ -59,7 +59,7 @@ impl Net {
         while let Some((to, message)) =
             self.routes.as_mut().and_then(|routes| routes.channels.poll_transmit())
         {
-            let Some(Some(encapsulation)) = self.sockets.get_mut(to.socket as usize) else { continue };
+            let Some(encapsulation) = self.sockets.get_mut(&to.socket) else { continue };
             let burst = Burst {
                 local: to.local,
                 remote: to.remote,

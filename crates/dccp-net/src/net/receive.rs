@@ -16,7 +16,7 @@ impl Net {
     /// never decrease.
     pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Net { sockets, capture, routes, neighbours, marking, qlog, .. } = self;
-        let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) else { return };
+        let Some(encapsulation) = sockets.get_mut(&socket) else { return };
         let mut inlet = Inlet {
             socket,
             bound: capture.as_ref().and_then(|_| encapsulation.local_addr().ok()),
