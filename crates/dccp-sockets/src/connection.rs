@@ -296,7 +296,8 @@ impl Connection {
     }
 
     /// Finishes the connection in the background for all threads that share it, with the same effect as
-    /// dropping it. Calls waiting in other threads return, and nothing more is received.
+    /// dropping it. Nothing more is received. Calls waiting in other threads return, except
+    /// [`finish`](Self::finish).
     pub fn close(&self) {
         // A fork shares the connection's descriptor with its parent, so it must not change anything.
         if self.is_forked() {

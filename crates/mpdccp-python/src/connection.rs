@@ -167,7 +167,7 @@ impl Connection {
         finished.map(Stats::from).map_err(|e| os(e.errno(), e))
     }
 
-    /// Finishes the connection in the background. Calls waiting in other threads return.
+    /// Finishes the connection in the background. Calls waiting in other threads return, except `finish`.
     fn close(&self) {
         self.0.close();
     }

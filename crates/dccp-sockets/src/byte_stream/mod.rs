@@ -197,7 +197,7 @@ impl ByteStream {
     }
 
     /// Closes the stream for all threads that share it, with the same effect as dropping it. Calls waiting in
-    /// other threads return.
+    /// other threads return, except [`finish`](Self::finish).
     pub fn close(&self) {
         if self.runtime.is_forked() {
             return;

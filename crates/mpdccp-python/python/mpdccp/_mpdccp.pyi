@@ -148,7 +148,7 @@ class Connection:
         """Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection.
         Returns the counters."""
     def close(self) -> None:
-        """Finishes the connection in the background. Calls waiting in other threads return."""
+        """Finishes the connection in the background. Calls waiting in other threads return, except `finish`."""
     def abort(self, why: str | None = None) -> None:
         """Ends the connection immediately. The peer receives the text."""
     def opened(self, timeout: float | None = 0.0) -> bool | None:
