@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::error::{connect, os, recv, send, stream};
 use crate::observe::{Event, Stats};
-use crate::options::{Address, PathLike, options, public_key};
+use crate::options::{Address, PathLike, options, priority, public_key};
 use crate::stream::{Stream, waited};
 use crate::wait::{wait, wait_or_fail};
 use dccp_sockets::{ConnectError, Delivery, PathId, Rate, RecvError, SendError};
@@ -244,8 +244,9 @@ impl Connection {
     }
 
     /// Changes the priority of a path at both ends.
-    fn set_priority(&self, path: u32, priority: u8) {
-        self.0.set_priority(PathId(path), priority);
+    fn set_priority(&self, path: u32, priority: u8) -> PyResult<()> {
+        self.0.set_priority(PathId(path), self::priority(priority)?);
+        Ok(())
     }
 
     /// Changes the congestion control for data that this end sends.

@@ -40,15 +40,20 @@ impl Path {
         if local.is_none() && interface.is_none() {
             return Err(PyValueError::new_err("a path needs a local address or an interface"));
         }
-        if priority > 15 {
-            return Err(PyValueError::new_err(format!("invalid priority {priority}; expected 0 to 15")));
-        }
-        Ok(Path { local, interface, remote, priority })
+        Ok(Path { local, interface, remote, priority: self::priority(priority)? })
     }
 
     fn __repr__(this: &Bound<'_, Self>) -> PyResult<String> {
         crate::observe::described(this)
     }
+}
+
+/// Checks the priority of a path.
+pub(crate) fn priority(number: u8) -> PyResult<u8> {
+    if number > 15 {
+        return Err(PyValueError::new_err(format!("invalid priority {number}; expected 0 to 15")));
+    }
+    Ok(number)
 }
 
 /// A path in one of the types that Python code may pass.

@@ -318,6 +318,7 @@ class Blocking(unittest.TestCase):
                 if event.kind == "path_up":
                     up.add(event.path)
             self.assertEqual(len(connection.stats().paths), 2)
+            self.assertRaises(ValueError, connection.set_priority, 0, 16)
             connection.remove_path(max(up))
             while (event := connection.next_event(PATIENT)).kind != "path_down":
                 pass
