@@ -121,7 +121,8 @@ unsafe extern "C-unwind" fn accept4(
         // The message announced a connection, but its descriptor did not arrive, usually because the process
         // has no free descriptor.
         Ok((1.., None)) => fail(libc::EMFILE),
-        Ok((0, None)) => fail(libc::ECONNRESET),
+        // The program has shut the socket down, or the daemon has ended.
+        Ok((0, None)) => fail(ask(&listening, Some(fd), &mut bytes).err().unwrap_or(libc::EINVAL)),
         Err(e) => fail(Errno::raw_os_error(e)),
     }
 }
@@ -258,8 +259,14 @@ unsafe extern "C-unwind" fn setsockopt(
     tell(&Request::Set { level, name: option, value: &value[..value.len().min(1024)] }, fd)
 }
 
-/// Does nothing for a DCCP socket, because the kernel's DCCP does not support half-close either.
+/// Ends only the receiving direction of a DCCP socket, which wakes threads that wait in accept or receive
+/// calls. The kernel's DCCP does not support half-close either.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, how) }
+    let next = next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int);
+    match how {
+        libc::SHUT_WR if is_ours(fd) => 0,
+        libc::SHUT_RDWR if is_ours(fd) => next(fd, libc::SHUT_RD),
+        _ => next(fd, how),
+    }
 }

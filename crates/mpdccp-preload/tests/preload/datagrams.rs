@@ -20,6 +20,26 @@ fails(errno.EPIPE, c.send, b'x')",
     );
 }
 
+/// Programs use shutdown to wake their threads.
+#[test]
+fn a_shutdown_ends_receiving_but_not_sending() {
+    Host::new().passes(
+        "c, a = pair()
+a.send(b'queued'); assert select.select([c], [], [], 20)[0]
+c.shutdown(s.SHUT_RDWR); assert c.recv(9) == b'queued' and c.recv(9) == b''
+c.send(b'sent'); assert a.recv(9) == b'sent'
+def woken(call, x):
+    results = []
+    def wait():
+        try: results.append(call())
+        except OSError as e: results.append(e.errno)
+    t = threading.Thread(target=wait); t.start(); time.sleep(.1); x.shutdown(s.SHUT_RD); t.join(20)
+    return results
+assert woken(lambda: a.recv(9), a) == [b'']
+l = listening(); assert woken(l.accept, l) == [errno.EINVAL]",
+    );
+}
+
 #[test]
 fn datagrams_that_are_too_long_are_refused_by_every_call() {
     Host::new().passes(
