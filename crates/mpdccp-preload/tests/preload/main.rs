@@ -134,6 +134,7 @@ fails(errno.ENOPROTOOPT, c.getsockopt, 269, 99)
 fails(errno.EISCONN, c.setsockopt, 269, 13, b'\\x05')
 fails(errno.EINVAL, new().setsockopt, 269, 13, b'\\x63')
 fails(errno.EINVAL, new().setsockopt, 269, 10, 16)
+new().setsockopt(269, 2, bytes(4 * 32)); fails(errno.EINVAL, new().setsockopt, 269, 2, bytes(4 * 33))
 d = new(); d.setsockopt(269, 13, b'\\x05'); d.setsockopt(269, 2, struct.pack('!I', 7)); d.connect(l.getsockname())
 assert get(d, 14) == 5
 c.setsockopt(s.SOL_SOCKET, s.SO_SNDBUF, 1 << 20)

@@ -271,7 +271,8 @@ impl Socket {
             libc::DCCP_SOCKOPT_SERVICE => {
                 let (codes, rest) = value.as_chunks::<4>();
                 let codes: Vec<u32> = codes.iter().map(|code| u32::from_be_bytes(*code)).collect();
-                if codes.is_empty() || codes.len() > 33 || !rest.is_empty() || codes.contains(&u32::MAX) {
+                let few = (1..=libc::DCCP_SERVICE_LIST_MAX_LEN as usize).contains(&codes.len());
+                if !few || !rest.is_empty() || codes.contains(&u32::MAX) {
                     return Err(Errno::INVAL);
                 }
                 self.options.services = codes;
