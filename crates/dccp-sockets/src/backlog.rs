@@ -5,26 +5,27 @@ use mpdccp_proto::SessionId;
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Connections waiting for the application to accept them.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) state: Mutex<BacklogState>,
     pub(crate) arrived: Signal,
-    descriptor: OnceLock<Arc<OwnedFd>>,
 }
 
 impl Backlog {
-    /// Returns a descriptor that is readable while a connection can be accepted.
-    pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
-        if self.descriptor.get().is_none() {
-            let mut state = lock(&self.state);
-            let fd = state.descriptor.open(false)?;
-            state.show();
-            let _ = self.descriptor.set(fd);
-        }
-        self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
+    /// Opens a descriptor that is readable while a connection can be accepted, unless it is open already.
+    pub(crate) fn open_descriptor(&self) -> io::Result<Arc<OwnedFd>> {
+        let mut state = lock(&self.state);
+        let fd = state.descriptor.open(false)?;
+        state.show();
+        Ok(fd)
+    }
+
+    /// Releases the descriptor, because the handle that shows it is gone.
+    pub(crate) fn release_descriptor(&self) {
+        lock(&self.state).descriptor = Descriptor::default();
     }
 }
 

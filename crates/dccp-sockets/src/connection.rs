@@ -1,3 +1,4 @@
+use crate::readiness::Shown;
 use crate::runtime::{Runtime, Streams};
 use crate::signal::lock;
 use crate::stream::{Ends, State, Stream};
@@ -10,7 +11,7 @@ use mpdccp_proto::{PathId, Reason, SessionId};
 use mpdccp_units::Rate;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -24,9 +25,14 @@ use std::time::{Duration, Instant};
 pub struct Connection {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) stream: Arc<Stream>,
+    descriptor: Shown,
 }
 
 impl Connection {
+    pub(crate) fn new(runtime: &Arc<Runtime>, stream: Arc<Stream>) -> Connection {
+        Connection { runtime: runtime.clone(), stream, descriptor: Shown::default() }
+    }
+
     /// Returns the session's identifier. If the session could not be created, no session has the result.
     pub(crate) fn id(&self) -> SessionId {
         if self.stream.id.get().is_none() {
@@ -255,7 +261,7 @@ impl Connection {
     /// # Errors
     /// A system error, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        self.stream.descriptor().map(AsFd::as_fd)
+        self.descriptor.get(|| self.stream.open_descriptor())
     }
 
     /// Returns which operations would not block now. In a forked process, all operations fail at once.
@@ -463,6 +469,9 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.begin_finish();
+        if !self.is_forked() {
+            self.stream.release_descriptor();
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Connector {
     /// peer is `peer` or, if that is not given, the first peer in the options.
     pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
-        let connection = Connection { runtime: self.runtime.clone(), stream: stream.clone() };
+        let connection = Connection::new(&self.runtime, stream.clone());
         if self.runtime.is_forked() {
             stream.fail(ConnectError::Forked);
             return connection;

@@ -1,5 +1,6 @@
 use crate::backlog::{Backlog, BacklogState};
 use crate::error::addresses;
+use crate::readiness::Shown;
 use crate::runtime::host::{Run, Runtime, on_a_thread};
 use crate::signal::lock;
 use crate::{AcceptError, ConnectError, Connection, Encapsulation, Options, sockets};
@@ -7,7 +8,7 @@ use dccp_net::secure::{PresharedKey, PublicKey};
 use dccp_proto::{Ports, Route};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ pub struct Listener {
     pub(crate) backlog: Arc<Backlog>,
     addr: SocketAddr,
     socket: u32,
+    descriptor: Shown,
 }
 
 /// Returns the next connection, or an error if no more will arrive. Returns `None` if the caller must wait.
@@ -29,7 +31,7 @@ pub(crate) fn accept(
     match state.waiting.pop_front() {
         Some((_, stream)) => {
             state.show();
-            Some(Ok(Connection { runtime: runtime.clone(), stream }))
+            Some(Ok(Connection::new(runtime, stream)))
         }
         None => state.over.then_some(Err(AcceptError::Closed)),
     }
@@ -69,7 +71,7 @@ impl Listener {
                 sockets::listen(core, options, addr)
             })?;
         runtime.run(move |_, streams| streams.listens = Some((addr, socket)));
-        Ok(Listener { runtime, backlog, addr, socket })
+        Ok(Listener { runtime, backlog, addr, socket, descriptor: Shown::default() })
     }
 
     /// Waits for the next connection.
@@ -116,7 +118,7 @@ impl Listener {
     /// # Errors
     /// A system error, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        self.backlog.descriptor().map(AsFd::as_fd)
+        self.descriptor.get(|| self.backlog.open_descriptor())
     }
 
     fn accept_until(&self, until: Option<Instant>) -> Result<Connection, AcceptError> {
@@ -210,5 +212,8 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.close();
+        if !self.is_forked() {
+            self.backlog.release_descriptor();
+        }
     }
 }

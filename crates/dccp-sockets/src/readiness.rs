@@ -1,9 +1,9 @@
 //! Reports which operations of a connection would not block, also through a descriptor for an event loop.
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Operations that would not block; see [`Connection::ready`](crate::Connection::ready).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,24 @@ pub struct Ready {
     pub stream: bool,
     /// Whether the connection has ended. Datagrams that arrived earlier may still be available.
     pub closed: bool,
+}
+
+/// The descriptor that a handle shows to event loops. It is closed with the handle, so that it disappears
+/// from them, although the data thread may keep the state for longer.
+#[derive(Debug, Default)]
+pub(crate) struct Shown(OnceLock<Arc<OwnedFd>>);
+
+impl Shown {
+    /// Returns the descriptor, which `open` opens at the first call.
+    ///
+    /// # Errors
+    /// The errors of `open`.
+    pub(crate) fn get(&self, open: impl FnOnce() -> io::Result<Arc<OwnedFd>>) -> io::Result<BorrowedFd<'_>> {
+        if self.0.get().is_none() {
+            let _ = self.0.set(open()?);
+        }
+        self.0.get().map(|fd| fd.as_fd()).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
 }
 
 /// An eventfd that is readable while there is something to report. It is opened at its first use.

@@ -33,7 +33,6 @@ pub(crate) struct Ends {
 pub(crate) struct Stream {
     /// The session's identifier, which the data thread sets as soon as the session exists.
     pub(crate) id: OnceLock<SessionId>,
-    descriptor: OnceLock<Arc<OwnedFd>>,
     pub(crate) state: Mutex<State>,
     /// Signals that the send queue has room, or that sending has ended.
     pub(crate) writable: Signal,
@@ -300,7 +299,6 @@ impl Stream {
     pub(crate) fn new(options: &Options, budget: &Arc<Budget>) -> Stream {
         Stream {
             id: OnceLock::new(),
-            descriptor: OnceLock::new(),
             state: Mutex::new(State {
                 outgoing: Outgoing::new(options.policy, options.queue, options.queue_time),
                 incoming: VecDeque::new(),
@@ -333,15 +331,17 @@ impl Stream {
         }
     }
 
-    /// Returns a descriptor that is readable while there is something to report.
-    pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
-        if self.descriptor.get().is_none() {
-            let mut state = lock(&self.state);
-            let fd = state.descriptor.open(false)?;
-            state.show();
-            let _ = self.descriptor.set(fd);
-        }
-        self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
+    /// Opens a descriptor that is readable while there is something to report, unless it is open already.
+    pub(crate) fn open_descriptor(&self) -> io::Result<Arc<OwnedFd>> {
+        let mut state = lock(&self.state);
+        let fd = state.descriptor.open(false)?;
+        state.show();
+        Ok(fd)
+    }
+
+    /// Releases the descriptor, because the handle that shows it is gone.
+    pub(crate) fn release_descriptor(&self) {
+        lock(&self.state).descriptor = Descriptor::default();
     }
 
     /// Returns which operations would not block, and clears what the descriptor has to report.

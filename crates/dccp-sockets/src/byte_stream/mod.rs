@@ -4,12 +4,13 @@ mod pipe;
 
 pub(crate) use pipe::Pipe;
 
+use crate::readiness::Shown;
 use crate::runtime::Runtime;
 use crate::signal::lock;
 use crate::{Connection, StreamError};
 use mpdccp_proto::Reason;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -26,11 +27,12 @@ use std::time::{Duration, Instant};
 pub struct ByteStream {
     runtime: Arc<Runtime>,
     pub(crate) pipe: Arc<Pipe>,
+    descriptor: Shown,
 }
 
 impl ByteStream {
     pub(crate) fn new(runtime: &Arc<Runtime>, pipe: Arc<Pipe>) -> ByteStream {
-        ByteStream { runtime: runtime.clone(), pipe }
+        ByteStream { runtime: runtime.clone(), pipe, descriptor: Shown::default() }
     }
 
     /// Returns the stream's number within its connection. Streams opened by the client have even numbers.
@@ -232,13 +234,16 @@ impl ByteStream {
     /// # Errors
     /// A system error, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        self.pipe.descriptor().map(AsFd::as_fd)
+        self.descriptor.get(|| self.pipe.open_descriptor())
     }
 }
 
 impl Drop for ByteStream {
     fn drop(&mut self) {
         self.close();
+        if !self.is_forked() {
+            self.pipe.release_descriptor();
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use mpdccp_proto::{Reason, SessionId};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Maximum number of bytes waiting in a pipe per direction. The session's streams hold any further bytes.
 const MOST: usize = 256 << 10;
@@ -31,7 +31,6 @@ pub(crate) struct Pipe {
     pub(super) readable: Signal,
     pub(super) writable: Signal,
     pub(super) finished: Signal,
-    descriptor: OnceLock<Arc<OwnedFd>>,
 }
 
 #[derive(Debug, Default)]
@@ -177,7 +176,6 @@ impl Pipe {
             readable: Signal::default(),
             writable: Signal::default(),
             finished: Signal::default(),
-            descriptor: OnceLock::new(),
         })
     }
 
@@ -267,14 +265,17 @@ impl Pipe {
         state.closed && (state.delivered || state.no_writing.is_some())
     }
 
-    pub(super) fn descriptor(&self) -> io::Result<&OwnedFd> {
-        if self.descriptor.get().is_none() {
-            let mut state = lock(&self.state);
-            let fd = state.descriptor.open(false)?;
-            state.show();
-            let _ = self.descriptor.set(fd);
-        }
-        self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
+    /// Opens a descriptor that is readable while there is something to report, unless it is open already.
+    pub(super) fn open_descriptor(&self) -> io::Result<Arc<OwnedFd>> {
+        let mut state = lock(&self.state);
+        let fd = state.descriptor.open(false)?;
+        state.show();
+        Ok(fd)
+    }
+
+    /// Releases the descriptor, because the handle that shows it is gone.
+    pub(super) fn release_descriptor(&self) {
+        lock(&self.state).descriptor = Descriptor::default();
     }
 }
 

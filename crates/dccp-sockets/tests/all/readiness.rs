@@ -253,3 +253,30 @@ fn news_make_an_edge_although_nobody_reads_what_waits() {
     there.finish().unwrap();
     assert_eq!(edge(20), 1, "the end, in addition to the datagram");
 }
+
+/// As with other sockets, closing a handle removes it from event loops, although the connection lives on.
+#[test]
+fn a_descriptor_is_closed_with_its_handle() {
+    let options = || Options::default().streams(true);
+    let listener = Listener::bind("127.0.0.1:0", options()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let here = Connection::connect(relay.addr, options()).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    let stream = there.open_stream().unwrap();
+    // The peer does not answer, so neither the connections nor the stream end.
+    relay.cut.store(true, Relaxed);
+    let watched = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let mut buffer = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }];
+    let mut ready = || epoll::wait(&watched, &mut buffer, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+    for fd in [here.descriptor(), listener.descriptor(), stream.descriptor()] {
+        epoll::add(&watched, fd.unwrap(), epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap();
+    }
+    here.close();
+    listener.close();
+    stream.close();
+    assert_eq!(ready(), 1);
+    drop((here, listener, stream));
+    // The data thread has handled the close of the stream.
+    there.stats();
+    assert_eq!((ready(), there.end()), (0, None));
+}
