@@ -1,7 +1,7 @@
 //! For tests that need a low limit on descriptors, which applies to a whole process.
 
-/// Runs a test again in a process that has set the limit on descriptors with `ulimit`. Returns whether this is
-/// that process. `test` is the full name of the calling test.
+/// Runs a test again in a process that has set the limit on descriptors with `ulimit`. Returns whether this
+/// is that process. `test` is the full name of the calling test.
 pub(crate) fn is_limited(ulimit: &str, test: &str) -> bool {
     if std::env::var_os("FEW_DESCRIPTORS").is_some() {
         return true;

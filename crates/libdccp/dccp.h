@@ -860,8 +860,8 @@ int dccp_finish(struct dccp_conn *conn, int timeout_ms);
 
 /**
  * Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the
- * process lives. Calls waiting in other threads return -ECONNABORTED, except dccp_finish(), which continues to
- * wait.
+ * process lives. Calls waiting in other threads return -ECONNABORTED, except dccp_finish(), which
+ * continues to wait.
  */
 int dccp_close(struct dccp_conn *conn);
 

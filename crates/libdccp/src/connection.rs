@@ -426,8 +426,8 @@ pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int 
 }
 
 /// Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the
-/// process lives. Calls waiting in other threads return -ECONNABORTED, except dccp_finish(), which continues to
-/// wait.
+/// process lives. Calls waiting in other threads return -ECONNABORTED, except dccp_finish(), which
+/// continues to wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     answer(|| {

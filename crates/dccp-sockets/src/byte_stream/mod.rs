@@ -40,7 +40,8 @@ impl ByteStream {
         self.pipe.id.0
     }
 
-    /// Returns whether this process is a fork of the one that opened the stream. A fork cannot use the stream.
+    /// Returns whether this process is a fork of the one that opened the stream. A fork cannot use the
+    /// stream.
     pub fn is_forked(&self) -> bool {
         self.runtime.is_forked()
     }

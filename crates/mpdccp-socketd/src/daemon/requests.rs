@@ -20,8 +20,8 @@ const MPS_BEFORE: i32 = 536;
 
 /// The daemon says only once that a program has a library of another version.
 static OTHER_VERSION: Once = Once::new();
-const OTHER_VERSION_TEXT: &str = "mpdccp: a program runs with the library of another version of mpdccp, so it cannot \
-    open DCCP sockets (EPROTO); restart the program with this version of `mpdccp run`";
+const OTHER_VERSION_TEXT: &str = "mpdccp: a program runs with the library of another version of mpdccp, \
+    so it cannot open DCCP sockets (EPROTO); restart the program with this version of `mpdccp run`";
 
 /// The result of a request.
 enum Outcome {
