@@ -1,3 +1,5 @@
+#[cfg(feature = "tokio")]
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -9,7 +11,8 @@ pub(crate) struct Signal {
     changed: Condvar,
     /// Number of waiting threads. If it is 0, a notification makes no system call.
     threads: AtomicUsize,
-    tasks: Mutex<Vec<Waker>>,
+    /// The waiting tasks, each with the number of its call of `wait_async`, or 0 for `poll`.
+    tasks: Mutex<Vec<(u64, Waker)>>,
 }
 
 /// Locks a state. Ignores poisoning: each change is a single step, so the state is valid even if another
@@ -26,7 +29,7 @@ impl Signal {
             self.changed.notify_all();
         }
         let tasks = std::mem::take(&mut *lock(&self.tasks));
-        tasks.into_iter().for_each(Waker::wake);
+        tasks.into_iter().for_each(|(_, task)| task.wake());
     }
 
     /// Waits until `attempt` returns a result. Returns `None` once the time limit has passed.
@@ -68,15 +71,17 @@ impl Signal {
         if let Some(result) = attempt(&mut lock(state)) {
             return Poll::Ready(result);
         }
-        {
-            // Register each task only once.
-            let mut tasks = lock(&self.tasks);
-            if !tasks.iter().any(|task| task.will_wake(cx.waker())) {
-                tasks.push(cx.waker().clone());
-            }
-        }
+        self.register(0, cx);
         // A change before the registration has not woken the task, so try again.
         attempt(&mut lock(state)).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn register(&self, call: u64, cx: &Context<'_>) {
+        let mut tasks = lock(&self.tasks);
+        // Register each task only once.
+        if !tasks.iter().any(|(other, task)| *other == call && task.will_wake(cx.waker())) {
+            tasks.push((call, cx.waker().clone()));
+        }
     }
 
     /// Waits until `attempt` returns a result.
@@ -86,6 +91,51 @@ impl Signal {
         state: &Mutex<S>,
         mut attempt: impl FnMut(&mut S) -> Option<T>,
     ) -> T {
-        std::future::poll_fn(|cx| self.poll(state, cx, &mut attempt)).await
+        static CALLS: AtomicU64 = AtomicU64::new(1);
+        let mut waiting = None;
+        std::future::poll_fn(|cx| {
+            if let Some(result) = attempt(&mut lock(state)) {
+                return Poll::Ready(result);
+            }
+            let Waiting(_, call) =
+                waiting.get_or_insert_with(|| Waiting(self, CALLS.fetch_add(1, Ordering::Relaxed)));
+            self.register(*call, cx);
+            attempt(&mut lock(state)).map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// A call of `wait_async` that has registered its task. The end of the call removes the task, which may have
+/// ended and would otherwise stay in memory until the next change.
+#[cfg(feature = "tokio")]
+struct Waiting<'a>(&'a Signal, u64);
+
+#[cfg(feature = "tokio")]
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut tasks = lock(&self.0.tasks);
+        let own: Vec<_> = tasks.extract_if(.., |(call, _)| *call == self.1).collect();
+        // The drop of a task can run code that uses this signal.
+        drop(tasks);
+        drop(own);
+    }
+}
+
+#[cfg(all(test, feature = "tokio"))]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+
+    #[test]
+    fn a_dropped_call_leaves_no_task_behind() {
+        let (signal, state) = (Signal::default(), Mutex::new(()));
+        {
+            let mut call = pin!(signal.wait_async(&state, |_: &mut ()| None::<()>));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(call.as_mut().poll(&mut cx).is_pending() && call.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(lock(&signal.tasks).len(), 1);
+        }
+        assert!(lock(&signal.tasks).is_empty());
     }
 }

@@ -76,7 +76,12 @@ impl Listener {
     /// # Errors
     /// [`AcceptError::Closed`] if the data thread has ended.
     pub async fn accept(&self) -> Result<Connection, AcceptError> {
-        std::future::poll_fn(|cx| self.0.poll_accept(cx)).await.map(Connection)
+        let crate::Listener { runtime, backlog, .. } = &self.0;
+        if runtime.is_forked() {
+            return Err(AcceptError::Forked);
+        }
+        let accepted = backlog.arrived.wait_async(&backlog.state, |s| crate::listener::accept(runtime, s));
+        accepted.await.map(Connection)
     }
 
     /// See [`crate::Listener::send_listen`].
@@ -282,7 +287,12 @@ impl Connection {
     /// # Errors
     /// As for [`crate::Connection::accept_stream`].
     pub async fn accept_stream(&self) -> Result<ByteStream, StreamError> {
-        std::future::poll_fn(|cx| self.0.poll_accept_stream(cx)).await.map(ByteStream)
+        if self.0.is_forked() {
+            return Err(StreamError::Forked);
+        }
+        let stream = &self.0.stream;
+        let pipe = stream.streamed.wait_async(&stream.state, |s| s.accept_stream()).await?;
+        Ok(ByteStream(crate::ByteStream::new(&self.0.runtime, pipe)))
     }
 
     /// See [`crate::Connection::finish`].
@@ -307,7 +317,8 @@ impl Connection {
 
     /// Waits for the next event. Returns `None` after [`Event::Closed`].
     pub async fn event(&self) -> Option<Event> {
-        std::future::poll_fn(|cx| self.0.poll_event(cx)).await
+        let stream = &self.0.stream;
+        stream.happened.wait_async(&stream.state, |s| s.event()).await
     }
 
     /// See [`crate::Connection::try_event`].
