@@ -129,6 +129,8 @@ assert set(c.getsockopt(269, 12, 64)) >= {2, 3, 4, 5, 7}
 assert get(c, 17) == 5; c.setsockopt(269, 17, 20); assert get(c, 17) == 20
 fails(errno.EINVAL, c.setsockopt, 269, 17, -1)
 for o in (1, 3, 4): c.setsockopt(269, o, 1)
+a.setsockopt(269, 6, 1); assert get(a, 6) == 1
+for x in (c, l): fails(errno.EOPNOTSUPP, x.setsockopt, 269, 6, 1)
 fails(errno.ENOPROTOOPT, c.setsockopt, 269, 99, 1)
 fails(errno.ENOPROTOOPT, c.getsockopt, 269, 99)
 fails(errno.EISCONN, c.setsockopt, 269, 13, b'\\x05')

@@ -287,8 +287,9 @@ impl Socket {
                     _ => self.options.receive_coverage = coverage,
                 }
             }
+            // As in the kernel, only for accepted connections.
             libc::DCCP_SOCKOPT_SERVER_TIMEWAIT => match self.state {
-                State::Listening => self.options.server_timewait = number()? != 0,
+                State::Open(_) if !self.owns_port => self.options.server_timewait = number()? != 0,
                 _ => return Err(Errno::OPNOTSUPP),
             },
             libc::DCCP_SOCKOPT_QPOLICY_ID => match number()? {
