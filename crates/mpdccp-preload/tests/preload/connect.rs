@@ -9,7 +9,7 @@ fn refusals_have_the_kernels_numbers() {
         "l = listening(); to = l.getsockname()
 c = new(); fails(errno.EBADRQC, c.connect, to)
 c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(to)
-fails(errno.EISCONN, c.connect, to)
+fails(errno.EISCONN, c.connect, to); fails(errno.EISCONN, l.connect, to)
 fails(errno.EINVAL, c.listen)
 fails(errno.EINVAL, new().accept)
 fails(errno.EADDRINUSE, new().bind, to)
@@ -18,6 +18,7 @@ fails(errno.ENETUNREACH, new().connect, ('224.0.0.1', 5))
 # After the peer has ended the connection, the daemon no longer notices when the program closes the socket.
 b = new(); b.setsockopt(269, 2, struct.pack('!I', 7)); b.bind(('127.0.0.1', 0)); used = b.getsockname()
 l.accept(); b.connect(to); l.accept()[0].close(); assert b.recv(9) == b''
+fails(errno.EISCONN, b.connect, to)
 b.close(); new().bind(used)
 l.close(); time.sleep(.05)
 fails(errno.ECONNREFUSED, new().connect, to)

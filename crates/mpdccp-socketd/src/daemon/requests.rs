@@ -142,7 +142,7 @@ impl Daemon {
                         let news = std::mem::take(&mut socket.untold);
                         return news.then_some(Outcome::Done).ok_or(Errno::ISCONN);
                     }
-                    State::Listening | State::Ended => return Err(Errno::INVAL),
+                    State::Listening | State::Ended => return Err(Errno::ISCONN),
                 }
                 if to.is_ipv6() != socket.v6 {
                     return Err(Errno::AFNOSUPPORT);
