@@ -21,6 +21,17 @@ use linkem_net::{Urgency, hurry};
 /// Largest packet of a path.
 pub(super) const MTU: u16 = 1500;
 
+/// A flow, as a link sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PortFlow {
+    /// Additional delay.
+    pub(super) owd: Duration,
+    /// Number of the flow in the records of its TCP segments with data. `None` if they have none.
+    pub(super) number: Option<u16>,
+    /// Number of these segments so far.
+    pub(super) segments: u64,
+}
+
 /// State shared with a link thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
@@ -42,10 +53,10 @@ pub(super) struct RunningLink {
 
 impl RunningLink {
     /// Starts a link between `client` and `server`. The link carries all of `paths`, and has the properties
-    /// of the first path. `farther` is the additional delay of some flows, by server port.
+    /// of the first path. `flows` are all flows, by server port.
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
-        farther: &HashMap<u16, Duration>,
+        flows: &HashMap<u16, PortFlow>,
         (seeds, end_s): ([u64; 2], f64),
         client: Tun,
         server: Tun,
@@ -57,7 +68,7 @@ impl RunningLink {
         let places: Vec<usize> = paths.iter().map(|(place, _)| *place).collect();
         let strand = |device, config, way: usize| {
             let records = places.iter().map(|place| (*place, LinkRecord::default())).collect();
-            let recorder = Watch { reverse: way == 1, records, farther: farther.clone(), latest: 0 };
+            let recorder = Watch { reverse: way == 1, records, flows: flows.clone(), latest: 0 };
             Strand { device, config, seed: seeds[way], recorder }
         };
         let begin = spec.ways_before_start();
@@ -154,14 +165,19 @@ impl Recorder for LinkRecord {
     }
 }
 
+/// Returns the length of a packet's IPv4 header.
+fn ip_header(packet: &[u8]) -> usize {
+    packet.first().map_or(0, |byte| usize::from(byte & 15) * 4)
+}
+
 /// Watches one direction of a link, and keeps separate records for the link's paths.
 struct Watch {
     /// Whether the direction is from server to client.
     reverse: bool,
     /// The records, each with its path's index.
     records: Vec<(usize, LinkRecord)>,
-    /// Additional delay of some flows, by server port.
-    farther: HashMap<u16, Duration>,
+    /// The flows, by server port.
+    flows: HashMap<u16, PortFlow>,
     /// Index in `records` of the path that the newest packet belongs to.
     latest: usize,
 }
@@ -169,6 +185,26 @@ struct Watch {
 impl Watch {
     fn latest(&mut self) -> &mut LinkRecord {
         &mut self.records[self.latest].1
+    }
+
+    /// Returns a packet's server port, if the packet belongs to one of the flows.
+    fn port(&self, packet: &[u8]) -> Option<u16> {
+        let port = packet.get(ip_header(packet) + if self.reverse { 0 } else { 2 }..)?.first_chunk()?;
+        Some(u16::from_be_bytes(*port)).filter(|port| self.flows.contains_key(port))
+    }
+
+    /// Returns the flow and number of a TCP segment with data. As in the simulator, the number counts
+    /// transmissions.
+    fn segment(&mut self, packet: &[u8]) -> Option<(u16, u64)> {
+        let tcp = ip_header(packet);
+        let headers = tcp + usize::from(*packet.get(tcp + 12)? >> 4) * 4;
+        if packet[9] != 6 || packet.len() <= headers {
+            return None;
+        }
+        let port = self.port(packet)?;
+        let flow = self.flows.get_mut(&port)?;
+        flow.segments += 1;
+        Some((flow.number?, flow.segments - 1))
     }
 }
 
@@ -180,14 +216,15 @@ impl Recorder for Watch {
         // The third byte of an address is the path's index.
         let place = packet.get(18).map(|byte| usize::from(*byte));
         self.latest = self.records.iter().position(|(own, _)| Some(*own) == place).unwrap_or(0);
-        (self.latest, self.latest().on_packet(now, packet))
+        let mark = self.latest().on_packet(now, packet);
+        let segment = self.segment(packet);
+        let data = &mut self.latest().packets[mark].data;
+        *data = data.or(segment);
+        (self.latest, mark)
     }
 
     fn detour(&self, packet: &[u8]) -> Duration {
-        let header = packet.first().map_or(0, |byte| usize::from(byte & 15) * 4);
-        let port =
-            packet.get(header + if self.reverse { 0 } else { 2 }..).and_then(|rest| rest.first_chunk());
-        port.and_then(|port| self.farther.get(&u16::from_be_bytes(*port))).copied().unwrap_or_default()
+        self.port(packet).map_or(Duration::ZERO, |port| self.flows[&port].owd)
     }
 
     fn on_taken_late(&mut self, waited: Duration) {
@@ -276,5 +313,34 @@ mod tests {
         let packet = record.packets[0];
         assert_eq!((packet.fate, packet.ce), (Fate::Delivered(ms(10)), true));
         assert_eq!((record.lateness_ns.len(), record.device_drops), (2, 1));
+    }
+
+    /// The simulator also knows the flow of every segment, so that judging a flow does not count the others'.
+    #[test]
+    fn tcp_segments_with_data_belong_to_the_flow_of_their_port() {
+        let packet = |port: u16, protocol: u8, data: usize| {
+            let mut packet = vec![0; 40 + data];
+            (packet[0], packet[9], packet[32]) = (0x45, protocol, 0x50);
+            packet[22..24].copy_from_slice(&port.to_be_bytes());
+            packet
+        };
+        let flow = |number| PortFlow { number, ..PortFlow::default() };
+        let flows = HashMap::from([(5001, flow(Some(0))), (5002, flow(Some(u16::MAX))), (5003, flow(None))]);
+        let records = vec![(0, LinkRecord::default())];
+        let mut watch = Watch { reverse: false, records, flows, latest: 0 };
+        let packets = [
+            packet(5001, 6, 0),
+            packet(5001, 6, 100),
+            packet(5002, 6, 100),
+            packet(5001, 6, 1),
+            packet(5003, 6, 100),
+            packet(6511, 6, 100),
+            packet(5001, 17, 100),
+            vec![0x45; 4],
+        ];
+        packets.iter().for_each(|packet| _ = watch.on_packet(Time::ZERO, packet));
+        let data: Vec<_> = watch.records[0].1.packets.iter().map(|packet| packet.data).collect();
+        let own = |number: u64| Some((0u16, number));
+        assert_eq!(data, [None, own(0), Some((u16::MAX, 0)), own(1), None, None, None, None]);
     }
 }

@@ -12,14 +12,14 @@ use mpdccp_units::Time;
 use tempfile::TempDir;
 
 use super::flow::{Flow, Sent};
-use super::link::RunningLink;
+use super::link::{PortFlow, RunningLink};
 use super::namespaces::{self, Namespace};
 use super::reaper::Reaper;
 use super::tunnel::Tunnel;
 use super::udp;
 use super::{baseline, environment, programs, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
-use crate::scenario::{FlowSpec, Mode, PathSpec, SourceSpec};
+use crate::scenario::{FlowKind, FlowSpec, Mode, PathSpec, SourceSpec};
 use crate::tunnel_files::{SERVER, path_address};
 use crate::{Backend, DRAIN, LabError, Plan, Random, Sample};
 
@@ -141,8 +141,16 @@ impl Backend for Netns {
 }
 
 fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<RunningLink>, LabError> {
-    let farther = (FIRST_PORT..).zip(plan.flows()).map(|(port, flow)| (port, flow.owd));
-    let farther = farther.filter(|(_, owd)| !owd.is_zero()).collect();
+    let flow = |(i, spec): (u16, &FlowSpec)| {
+        let number = match spec.kind {
+            FlowKind::Udp | FlowKind::Tcp => Some(i),
+            // Short connections have numbers of their own, which are not indices of flows.
+            FlowKind::Short => Some(u16::MAX),
+            FlowKind::Command => None,
+        };
+        (FIRST_PORT + i, PortFlow { owd: spec.owd, number, segments: 0 })
+    };
+    let flows = (0..).zip(&plan.flows()).map(flow).collect();
     let all = plan.paths();
     let link = |(i, spec): (usize, &PathSpec)| {
         // The link of this path also carries the paths that share it.
@@ -154,7 +162,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
         let seeds = [0, 1].map(|way| plan.seed_of(Random::Link(i, way)));
         let end = *plan.scenario.duration_s.as_ref();
         let (client, server) = (client.path_device(&places, 1)?, server.path_device(&places, 2)?);
-        RunningLink::start(&paths, &farther, (seeds, end), client, server)
+        RunningLink::start(&paths, &flows, (seeds, end), client, server)
     };
     all.iter().enumerate().filter(|(_, spec)| spec.shares.is_none()).map(link).collect()
 }
