@@ -91,7 +91,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     }
     let mut on: HashMap<u64, (usize, Option<f64>)> = HashMap::new();
     // TCP cuts records into segments, which it numbers separately, so segment n on the link is not record n.
-    let numbered = flow.kind != "tcp" || flow.offered.is_none();
+    let numbered = flow.kind != "tcp" || flow.stream_bytes.is_some();
     for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {
             let Some((_, seq)) = p.data.filter(|(flow, _)| usize::from(*flow) == index) else { continue };
