@@ -3,7 +3,7 @@
 use crate::Scenario;
 use crate::aims::{applies, judge};
 pub use crate::estimate::number;
-use crate::estimate::{Estimate, Verdict};
+use crate::estimate::{Estimate, Verdict, over_all, word, worst};
 use crate::metrics::NAMES;
 use crate::record::with_model;
 use crate::scenario::Reference;
@@ -152,12 +152,7 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
         let own = || aims.iter().filter(|a| a.metric.as_ref() == metric);
         let texts: Vec<String> = own().map(|a| a.text()).collect();
         let verdicts: Vec<_> = own().map(|a| judge(a, estimate?, &ours, &cell, all)).collect();
-        // A missed aim decides, even if another cannot be judged.
-        let missed = verdicts.contains(&Some(Verdict::Missed)).then_some(Verdict::Missed);
-        let verdict = missed.or_else(|| verdicts.into_iter().collect::<Option<Vec<_>>>()?.into_iter().max());
-        // A run without the metric, such as one whose flow never converged, does not meet the aim.
-        let verdict =
-            if ours.len() < runs.len() { verdict.max(verdict.and(Some(Verdict::Open))) } else { verdict };
+        let verdict = over_all(worst(&verdicts), ours.len(), runs.len());
         Row {
             metric,
             words,
@@ -281,9 +276,8 @@ pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     for c in here {
         for row in &c.rows {
             let Some((aim, verdict)) = &row.aim else { continue };
-            let word = verdict.map_or("not judged", Verdict::word);
             let ours = row.ours.map_or("–".to_owned(), |e| e.text());
-            rows.push(vec![c.shown(), row.words.to_owned(), aim.clone(), ours, word.to_owned()]);
+            rows.push(vec![c.shown(), row.words.to_owned(), aim.clone(), ours, word(*verdict).to_owned()]);
         }
     }
     rows

@@ -126,6 +126,25 @@ impl Verdict {
     }
 }
 
+/// Returns the word for a verdict, or for there being none because the metric has no value or because the
+/// variant to compare with was not run.
+pub(crate) fn word(verdict: Option<Verdict>) -> &'static str {
+    verdict.map_or("not judged", Verdict::word)
+}
+
+/// Returns the worst of several verdicts, some of which may be missing. A missed aim decides, even if another
+/// cannot be judged.
+pub(crate) fn worst(verdicts: &[Option<Verdict>]) -> Option<Verdict> {
+    let missed = verdicts.contains(&Some(Verdict::Missed)).then_some(Verdict::Missed);
+    missed.or_else(|| verdicts.iter().copied().collect::<Option<Vec<_>>>()?.into_iter().max())
+}
+
+/// Returns the verdict on `of` runs, given the verdict on the `n` runs that have the metric. A run without
+/// the metric, such as one whose flow never converged, does not meet an aim.
+pub(crate) fn over_all(verdict: Option<Verdict>, n: usize, of: usize) -> Option<Verdict> {
+    if n < of { verdict.map(|verdict| verdict.max(Verdict::Open)) } else { verdict }
+}
+
 /// Pairs the values of `first` and `second` in order, and returns the median of the pairs' differences with
 /// its interval. Both values of a pair come from runs with the same seed. If the interval contains zero, the
 /// runs show no difference between the two measurements.

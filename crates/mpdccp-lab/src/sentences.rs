@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 use crate::Scenario;
 use crate::comparison::{Comparison, Row, number};
 use crate::document::render;
-use crate::estimate::{Estimate, Verdict, paired};
+use crate::estimate::{Estimate, paired, word};
 use crate::scenario::Cell;
 
 /// Rate, in Mbit/s, above which a path counts as being in use.
@@ -49,7 +49,7 @@ fn variant(c: &Comparison) -> Value {
     };
     let aim = |row: &Row| {
         let (text, verdict) = row.aim.as_ref()?;
-        let verdict = verdict.map_or("not judged", Verdict::word);
+        let verdict = word(*verdict);
         Some(
             context! { metric => row.metric, ours => row.ours.map_or("–".to_owned(), |e| e.text()), text, verdict },
         )

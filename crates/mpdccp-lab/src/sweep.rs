@@ -115,6 +115,8 @@ pub struct Median {
     pub cell: String,
     /// Values of the parameters, in the order of their names.
     pub values: Vec<String>,
+    /// Number of runs.
+    pub runs: usize,
     /// Estimates over the seeds for the metrics in `show`, in order.
     pub shown: Vec<Option<Estimate>>,
 }
@@ -353,6 +355,7 @@ fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
             label: job.key[0].clone(),
             cell: job.key[1].clone(),
             values: job.values.to_vec(),
+            runs: kept.len(),
             shown: show.iter().map(of).collect(),
         }
     };

@@ -130,6 +130,7 @@ mod tests {
             label: label.to_owned(),
             cell: "base".to_owned(),
             values: vec![value.to_owned()],
+            runs: 5,
             shown: vec![
                 Some(Estimate {
                     n: 5,

@@ -2,7 +2,7 @@
 
 use crate::aims::applies;
 use crate::document::Table;
-use crate::estimate::{Estimate, Verdict};
+use crate::estimate::{Estimate, Verdict, over_all, word, worst};
 use crate::metrics::NAMES;
 use crate::scenario::{Aim, Scenario};
 use crate::sweep::{Median, Outcome};
@@ -19,19 +19,22 @@ fn words(metric: &str) -> &str {
     NAMES.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, words)| words)
 }
 
-fn reaches(aim: &Aim, value: Option<Estimate>) -> Option<Verdict> {
-    // Do not judge an aim with `not_above`: it refers to the value of another variant, which this row does
-    // not contain. Runs without the metric do not show that the aim is met.
-    aim.not_above.is_none().then(|| value.map_or(Verdict::Open, |value| aim.bounds().judge(value)))
+/// Returns the verdict on an aim for the metric at index `at`, or `None` if the aim has `not_above`: it
+/// refers to the value of another variant, which the median does not contain.
+fn reaches(aim: &Aim, median: &Median, at: usize) -> Option<Option<Verdict>> {
+    let value = median.shown.get(at).copied().flatten();
+    let verdict = value.and_then(|v| over_all(Some(aim.bounds().judge(v)), v.n, median.runs));
+    aim.not_above.is_none().then_some(verdict)
 }
 
-/// Returns the worst verdict on the aims for the median's variant and cell, or `None` if there is no aim.
-fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
+/// Returns the verdicts on the aims for the median's variant and cell.
+fn judged(scenario: &Scenario, median: &Median) -> Vec<Option<Verdict>> {
     let aims = scenario.aims.iter().filter(|a| applies(a, scenario, &median.label, &median.cell));
-    worst(aims.filter_map(|aim| {
+    let verdict = |aim: &Aim| {
         let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
-        reaches(aim, median.shown.get(at).copied().flatten())
-    }))
+        reaches(aim, median, at)
+    };
+    aims.filter_map(verdict).collect()
 }
 
 /// Returns a table of metrics whose columns are the points of the sweep, or the cells if the sweep has
@@ -109,21 +112,15 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
                 let mut here =
                     points.iter().filter(|(cell, _)| applies(aim, scenario, label, cell)).peekable();
                 texts.extend(here.peek().map(|_| aim.text()));
-                verdicts.extend(
-                    here.filter_map(|point| reaches(aim, at(point)?.shown.get(i).copied().flatten())),
-                );
+                verdicts.extend(here.filter_map(|point| Some(reaches(aim, at(point)?, i).flatten())));
             }
             cells.push(texts.join("; "));
-            cells.push(worst(verdicts.into_iter()).map_or("", Verdict::word).to_owned());
+            let verdict = if texts.is_empty() { "" } else { word(worst(&verdicts)) };
+            cells.push(verdict.to_owned());
             rows.push(cells);
         }
     }
     Table { head, rows, ..Table::default() }
-}
-
-/// Returns the worst of some verdicts.
-fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
-    verdicts.max()
 }
 
 fn labels(outcome: &Outcome) -> Vec<&str> {
@@ -162,9 +159,10 @@ pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
         if !each.is_empty() {
             out.push(format!("{label}: {}.", each.join("; ")));
         }
-        let aims: Vec<Verdict> = points.iter().filter_map(|m| judged(scenario, m)).collect();
+        let aims = points.iter().map(|m| judged(scenario, m)).filter(|verdicts| !verdicts.is_empty());
+        let aims: Vec<Option<Verdict>> = aims.map(|verdicts| worst(&verdicts)).collect();
         if !aims.is_empty() {
-            let met = aims.iter().filter(|v| **v == Verdict::Met).count();
+            let met = aims.iter().filter(|verdict| **verdict == Some(Verdict::Met)).count();
             let judged = scenario.aims.iter().filter(|a| *a.label.as_ref() == label && a.not_above.is_none());
             let what = if judged.count() > 1 { "all its aims" } else { "its aim" };
             out.push(format!("{label} reaches {what} at {met} of {} points.", aims.len()));
@@ -197,6 +195,7 @@ flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
             label: "both".to_owned(),
             cell: cell.to_owned(),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
+            runs: 1,
             shown: shown.iter().map(|value| Estimate::of(&[*value])).collect(),
         }
     }
@@ -248,6 +247,26 @@ parameters = { "tunnel.scheduler" = ["rr", "auto"] }
     }
 
     #[test]
+    fn an_aim_that_names_another_variant_is_not_judged() {
+        let scenario = scenario(
+            r#"aim = [
+    { label = "both", metric = "goodput_mbps", min = 5 },
+    { label = "both", metric = "goodput_mbps", not_above = "both" },
+]
+[sweep]
+show = ["goodput_mbps", "lost_pct"]
+parameters = { "tunnel.scheduler" = ["rr"] }
+"#,
+        );
+        let of =
+            |mbps| Outcome { medians: vec![median("near", &["rr"], &[mbps, 0.0])], ..Outcome::default() };
+        let rows = |mbps| table(&scenario, &of(mbps)).rows;
+        assert_eq!(rows(10.0)[0][3..], ["≥ 5; ≤ both", "not judged"]);
+        assert_eq!((rows(1.0)[0][4].as_str(), rows(1.0)[1][4].as_str()), ("missed", ""));
+        assert_eq!(sentences(&scenario, &of(10.0))[1], "both reaches its aim at 1 of 1 points.");
+    }
+
+    #[test]
     fn a_point_without_a_value_does_not_reach_an_aim() {
         let scenario = scenario(
             r#"aim = [{ label = "both", metric = "convergence_s", max = 5 }]
@@ -258,7 +277,12 @@ parameters = { "tunnel.scheduler" = ["rr", "auto"] }
         );
         let never = Median { shown: vec![None], ..median("near", &["auto"], &[]) };
         let outcome = Outcome { medians: vec![median("near", &["rr"], &[3.0]), never], ..Outcome::default() };
-        assert_eq!(table(&scenario, &outcome).rows[0][2..], ["3.00", "–", "≤ 5", "open"]);
+        assert_eq!(table(&scenario, &outcome).rows[0][2..], ["3.00", "–", "≤ 5", "not judged"]);
+        assert_eq!(sentences(&scenario, &outcome)[1], "both reaches its aim at 1 of 2 points.");
+        // At one point, one of two runs lacks the metric.
+        let some = Median { runs: 2, ..median("near", &["auto"], &[3.0]) };
+        let outcome = Outcome { medians: vec![median("near", &["rr"], &[3.0]), some], ..Outcome::default() };
+        assert_eq!(table(&scenario, &outcome).rows[0][2..], ["3.00", "3.00", "≤ 5", "open"]);
         assert_eq!(sentences(&scenario, &outcome)[1], "both reaches its aim at 1 of 2 points.");
     }
 }
