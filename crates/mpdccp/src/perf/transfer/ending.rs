@@ -37,16 +37,17 @@ impl Transfer {
         if matches!(self.mode, Mode::Obey) {
             return self.stop(core, now, session, &why);
         }
-        self.failure = Some(why);
+        self.failure.get_or_insert(why);
         self.close(core, now, session);
     }
 
-    /// Records that the peer's results are missing, which is an error.
+    /// Records that the peer's results are missing, which is an error. An earlier error, such as a full disk,
+    /// stays.
     pub(super) fn lack_results(&mut self) {
-        self.failure = Some(
+        self.failure.get_or_insert_with(|| {
             "the other end did not report what it received; the last data may be lost, so run the test again"
-                .into(),
-        );
+                .into()
+        });
     }
 
     pub(crate) fn close(&mut self, core: &mut Core, now: Time, session: SessionId) {

@@ -237,6 +237,19 @@ fn an_upload_without_results_fails() {
 }
 
 #[test]
+fn the_first_error_is_told() {
+    alone(|core| {
+        let test = Test { down: true, ..upload() };
+        let mut client = Transfer::new(Mode::Ask(test), None, ClockId::here(), at(0));
+        client.hears(core, &Limits::default(), Control::Ready);
+        client.failure = Some("cannot write".to_owned());
+        client.lack_results();
+        client.fail(core, at(0), SESSION, "stopped".to_owned());
+        assert_eq!((client.stage, client.failure.as_deref()), (Stage::Closing, Some("cannot write")));
+    });
+}
+
+#[test]
 fn bursts_that_a_client_requests_reach_the_sender() {
     alone(|core| {
         let test = Test { up: false, down: true, rate_bps: Some(9_600_000), burst: 10, ..upload() };
