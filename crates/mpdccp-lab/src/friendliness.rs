@@ -212,7 +212,7 @@ fn capacity(path: &PathSpec, end: f64) -> f64 {
 }
 
 /// Returns the bytes that the first path delivered, as a percentage of the bytes that its rate allows.
-/// Returns `None` for a scenario with events.
+/// Returns `None` for a scenario with events, and if the path can deliver nothing until the end.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = capacity(plan.paths().first()?, end);
     let arrived = |p: &&crate::LinkPacket| match p.fate {
@@ -221,7 +221,7 @@ fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     };
     let packets = &run.paths.first()?.forward.packets;
     let delivered: f64 = packets.iter().filter(arrived).map(|p| f64::from(p.bytes)).sum();
-    plan.scenario.events_s().is_empty().then(|| delivered * 100.0 / could)
+    (plan.scenario.events_s().is_empty() && could > 0.0).then(|| delivered * 100.0 / could)
 }
 
 #[cfg(test)]
@@ -286,18 +286,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         // The trace has most of its opportunities after the end of the run.
         std::fs::write(dir.path().join("t.trace"), "2\n1000\n1000\n1000\n1000\n1000\n").unwrap();
+        std::fs::write(dir.path().join("late.trace"), "1000\n").unwrap();
         let file = dir.path().join("t.toml");
-        let of = |link: &str| {
+        let scenario = |link: &str| {
             let text = format!(
                 "name = 't'\ntitle = 't'\nduration_s = 0.5\npath = [{{ name = 'a', {link} }}]\n\
                  variant = [{{ label = 'v' }}]\n\
                  flow = [{{ name = 'f', kind = 'udp', payload = 100, rate = '1 Mbit/s' }}]\n"
             );
-            let scenario = Scenario::parse(file.to_str().unwrap(), &text).unwrap();
+            Scenario::parse(file.to_str().unwrap(), &text).unwrap()
+        };
+        let of = |link: &str| {
+            let scenario = scenario(link);
             capacity(&scenario.path_in(0, scenario.headline()), 0.5)
         };
         assert_eq!(of("rate = '8 Mbit/s', queue = '9 packets'"), 500_000.0);
         assert_eq!(of("rate_trace = 't.trace', queue = '9 packets'"), 1_500.0);
+        // A share of nothing is no number, and a stored run could not be read with it.
+        let scenario = scenario("rate_trace = 'late.trace', queue = '9 packets'");
+        let (variant, cell) = (&scenario.variants[0], scenario.headline());
+        let plan = Plan { scenario: &scenario, variant, cell, repeat: 0, seed: 1 };
+        assert_eq!(utilisation_pct(&plan, &run(), 0.5), None);
         // The rate of this model varies around 6 Mbit/s.
         let lte = of("model = 'lte'");
         assert!(lte > 0.0 && (lte / (6e6 / 8.0 * 0.5) - 1.0).abs() > 1e-3, "{lte}");
