@@ -2,7 +2,9 @@
 //! inputs are the same.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -143,10 +145,16 @@ impl Store {
     }
 
     /// Writes a file under another name and then renames it, so that an existing file is always complete. The
-    /// name contains the process ID, because another process may make the same run at the same time.
+    /// name is a new one, because another process or thread may make the same run at the same time: two
+    /// points of a sweep over another variant's settings are the same run. After an error, such as a full
+    /// disk, nothing is left.
     fn whole(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        let part = file.with_extension(format!("{}.part", std::process::id()));
-        fs::write(&part, bytes).and_then(|()| fs::rename(&part, file))
+        // The umask reduces these permissions.
+        let permissions = Permissions::from_mode(0o666);
+        let mut part = tempfile::Builder::new().permissions(permissions).tempfile_in(&self.dir)?;
+        part.write_all(bytes)?;
+        part.persist(file)?;
+        Ok(())
     }
 }
 
@@ -157,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_another_process_is_writing_is_left_alone() {
+    fn a_run_is_stored_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let key = Key {
@@ -175,10 +183,14 @@ mod tests {
         });
         let run = serde_json::from_value(run).unwrap();
         let kept = Kept { key, run, series: AllSeries::new(), found: false };
-        let other = store.file(&kept.key, "part");
-        fs::write(&other, "unfinished").unwrap();
-        store.keep(&kept, Some(&RunRecord::default())).unwrap();
-        assert_eq!(fs::read_to_string(&other).unwrap(), "unfinished");
+        // Several threads may store the same run.
+        let often = || (0..200).for_each(|_| store.keep(&kept, Some(&RunRecord::default())).unwrap());
+        std::thread::scope(|scope| (0..8).for_each(|_| _ = scope.spawn(often)));
         assert!(store.find(&kept.key).is_some() && store.packets(&kept.key).is_some());
+        let json = store.file(&kept.key, "json");
+        fs::remove_file(&json).unwrap();
+        fs::create_dir(&json).unwrap();
+        store.keep(&kept, None).unwrap_err();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "a part is left");
     }
 }
