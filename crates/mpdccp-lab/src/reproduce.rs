@@ -68,7 +68,7 @@ pub fn run(
         .map_err(|e| LabError::failed(format!("cannot create {}", options.out.display()), e))?;
     let report = options.out.join("report.html");
     let sim = Sim::default();
-    let command = options::command(&spec.name, backend.name(), options);
+    let command = options::command(name_or_file, backend.name(), options);
     let mut document = Document::new(&spec.title, &command);
     for (done, section) in chosen.iter().enumerate() {
         let scenario = section.scenario(options.quick, options.duration_s)?;

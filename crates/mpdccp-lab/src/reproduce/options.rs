@@ -45,7 +45,7 @@ pub enum Progress<'a> {
     Failed(&'a str),
 }
 
-/// Returns the command line in the form that reports show.
+/// Returns the command line in the form that reports show. `set` is the set's name or file.
 pub(super) fn command(set: &str, backend: &str, options: &Options) -> String {
     // With `--backend netns`, the additional experiments would not use the simulator.
     let usual = options.around_in_sim && backend == "netns";

@@ -23,8 +23,9 @@ pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profi
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// The set's name on the command line.
-    pub(super) name: String,
+    /// The set's name, which is that of its file.
+    #[allow(dead_code, reason = "only for readers of the file")]
+    name: String,
     /// Title of the report.
     pub(super) title: String,
     #[serde(rename = "section")]

@@ -81,6 +81,7 @@ runs = 1
     let report = run(file, &Sim::default(), &chosen, &|_| {}).unwrap();
     let markdown = fs::read_to_string(report.with_extension("md")).unwrap();
     assert!(markdown.contains("over path.*.owd | 5 ms | 10 ms |"), "{markdown}");
+    assert!(markdown.contains(&format!("mpdccp lab reproduce {file} --backend sim")), "{markdown}");
     assert!(markdown.contains("wire latency p95, ms") && !markdown.contains("app latency"), "{markdown}");
     chosen.only = vec!["one run".to_owned()];
     let report = run(file, &Sim::default(), &chosen, &|_| {}).unwrap();
