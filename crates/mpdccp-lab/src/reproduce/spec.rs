@@ -1,7 +1,7 @@
 //! Describes a set as data: its scenarios in order, with changes, cells, variants and metrics. Each set is a
 //! TOML file in `scenarios/sets`. Aims and references are in the scenarios.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -88,6 +88,13 @@ impl Spec {
     pub(super) fn parse(file: &str, text: &str) -> Result<Spec, LabError> {
         let wrong = |e: &dyn core::fmt::Display| LabError::Wrong(format!("{file}: {e}"));
         let spec: Spec = toml::from_str(text).map_err(|e| wrong(&e.to_string().trim_end()))?;
+        let mut files = BTreeSet::new();
+        if let Some(twice) = spec.sections.iter().find(|section| !files.insert(section.name_for_files())) {
+            let SectionSpec { name, scenario, .. } = twice;
+            return Err(wrong(&format!(
+                "two sections named `{name}` of `{scenario}` would share a directory"
+            )));
+        }
         for section in &spec.sections {
             section.check().map_err(|e| wrong(&format!("section `{}`: {e}", section.name)))?;
         }

@@ -93,6 +93,7 @@ runs = 1
         ("paper/delay", "paper/dilay", "paper/dilay"),
         ("path.*.owd", "path.nine.owd", "nine"),
         ("runs = 1", "runs = 0", "at least 1"),
+        ("one run\"\nscenario = \"paper/single-path", "short\"\nscenario = \"paper/delay", "two sections"),
     ] {
         std::fs::write(file, set.replace(from, to)).unwrap();
         let error = run(file, &Sim::default(), &chosen, &|_| {}).unwrap_err().to_string();
