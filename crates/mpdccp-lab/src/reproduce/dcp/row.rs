@@ -2,14 +2,16 @@
 
 use crate::bounds::Bounds;
 use crate::document::{Section, Shown, Table};
-use crate::estimate::{Estimate, Verdict};
+use crate::estimate::{Estimate, Verdict, over_all, word};
 
 /// One row of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) paper: Option<&'static str>,
-    /// The value of each run.
+    /// Number of runs.
+    pub(super) runs: usize,
+    /// The value of each run that has one.
     pub(super) ours: Vec<f64>,
     /// The aim for the value, if there is one.
     pub(super) aim: Option<Bounds>,
@@ -25,9 +27,9 @@ impl Row {
         self.estimate().map(|e| e.median)
     }
 
-    /// Returns the verdict on the aim.
+    /// Returns the verdict on the aim, or `None` if there is no aim or no value.
     pub(super) fn met(&self) -> Option<Verdict> {
-        Some(self.aim?.judge(self.estimate()?))
+        over_all(Some(self.aim?.judge(self.estimate()?)), self.ours.len(), self.runs)
     }
 
     fn ours_text(&self) -> String {
@@ -40,7 +42,7 @@ impl Row {
     }
 
     fn verdict(&self) -> &'static str {
-        self.met().map_or("", Verdict::word)
+        if self.aim.is_some() { word(self.met()) } else { "" }
     }
 
     fn cells(&self) -> Vec<String> {

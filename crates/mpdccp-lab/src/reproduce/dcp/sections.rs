@@ -34,6 +34,7 @@ fn row(runs: &[&Made], what: Option<String>, metric: &str, paper: Option<&'stati
     Row {
         what: what.unwrap_or_else(|| words().to_owned()),
         paper,
+        runs: runs.len(),
         ours: runs.iter().filter_map(|made| made.kept.run.metrics.get(metric).copied()).collect(),
         aim: runs.first().and_then(|made| made.aim(metric)),
     }
@@ -59,15 +60,17 @@ fn value(row: &Row) -> String {
 
 /// Returns a sentence that summarises the verdicts of a section.
 fn verdict(rows: &[Row]) -> String {
-    let judged: Vec<Verdict> = rows.iter().filter_map(Row::met).collect();
-    let count = |of| judged.iter().filter(|v| **v == of).count();
-    match (judged.len(), count(Verdict::Met), count(Verdict::Open)) {
+    let aimed: Vec<&Row> = rows.iter().filter(|row| row.aim.is_some()).collect();
+    let count = |of| aimed.iter().filter(|row| row.met() == Some(of)).count();
+    match (aimed.len(), count(Verdict::Met), count(Verdict::Open)) {
         (0, ..) => String::new(),
         (1, 1, _) => "The aim is met.".to_owned(),
         (n, met, _) if n == met => format!("All {n} aims are met."),
         (n, met, 0) => format!("{met} of {n} aims are met."),
         (n, met, open) => {
-            format!("{met} of {n} aims are met; {open} are open because the runs differ too much.")
+            format!(
+                "{met} of {n} aims are met; {open} are open because the runs differ too much or lack the value."
+            )
         }
     }
 }
@@ -278,4 +281,27 @@ fn overhead(runs: &[Made]) -> Option<Section> {
             &rows,
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounds::Bounds;
+
+    #[test]
+    fn runs_without_a_value_do_not_meet_an_aim() {
+        let row = |ours: &[f64]| Row {
+            what: String::new(),
+            paper: None,
+            runs: 2,
+            ours: ours.to_vec(),
+            aim: Some(Bounds { min: Some(1.0), max: None }),
+        };
+        assert_eq!(verdict(&[row(&[1.0, 2.0])]), "The aim is met.");
+        assert!(verdict(&[row(&[1.0, 2.0]), row(&[1.0])]).starts_with("1 of 2 aims are met; 1 are open"));
+        assert_eq!(verdict(&[row(&[1.0, 2.0]), row(&[])]), "1 of 2 aims are met.");
+        let section = section("", String::new(), Vec::new(), &[row(&[]), Row { aim: None, ..row(&[]) }]);
+        let words: Vec<&str> = section.tables[0].rows.iter().map(|row| row[4].as_str()).collect();
+        assert_eq!(words, ["not judged", ""]);
+    }
 }
