@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::range::{Range, label};
 use super::thin::thin;
@@ -81,7 +81,10 @@ impl Figure {
     /// # Errors
     /// Fails if the file cannot be written.
     pub fn save(&self, stem: &Path) -> Result<String, LabError> {
-        let path = stem.with_extension("svg");
+        // A dot in the name of a cell does not begin an extension.
+        let mut path = stem.as_os_str().to_owned();
+        path.push(".svg");
+        let path = PathBuf::from(path);
         std::fs::write(&path, self.svg())
             .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
         Ok(self.html())
@@ -342,6 +345,16 @@ mod tests {
             (1, 1)
         );
         assert!(figure(vec![line("a", 0, Vec::new())]).html().ends_with("\"></div>"));
+    }
+
+    #[test]
+    fn each_figure_of_a_cell_with_a_dot_has_its_own_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let figure = figure(vec![line("a", 0, vec![(0.0, 1.0), (5.0, 2.0)])]);
+        for name in ["loss-0.1_delivery", "loss-0.1_workings"] {
+            figure.save(&dir.path().join(name)).unwrap();
+            assert!(dir.path().join(format!("{name}.svg")).is_file());
+        }
     }
 
     #[test]
