@@ -123,7 +123,12 @@ impl Runs<'_> {
 
     fn find(&self, key: &Key) -> Option<Kept> {
         let kept = self.store.find(key)?;
-        let whole = !matches!(self.keep, Keep::Packets) || self.store.packets(key).is_some();
+        // Another command may have stored the run without its packets or series.
+        let whole = match self.keep {
+            Keep::Figures => true,
+            Keep::Packets => self.store.packets(key).is_some(),
+            Keep::Series(_) => !kept.series.is_empty(),
+        };
         whole.then_some(kept)
     }
 

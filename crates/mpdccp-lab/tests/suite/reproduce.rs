@@ -63,12 +63,16 @@ fn finished_runs_are_not_repeated() {
     // twelve of six echo variants with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
-    // If the stored file of a run is truncated, the run is made again. With a different seed, all runs are
-    // made again.
+    // If the stored file of a run is truncated or lacks the series, the run is made again. With a different
+    // seed, all runs are made again.
     let mut files: Vec<_> =
         std::fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     std::fs::write(&files[0], "{\"name\": \"one-f").unwrap();
+    assert_eq!(attempt(99, &options), (1, 21, true));
+    let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&files[0]).unwrap()).unwrap();
+    kept["series"] = serde_json::json!({});
+    std::fs::write(&files[0], kept.to_string()).unwrap();
     assert_eq!(attempt(99, &options), (1, 21, true));
     options.seed = 2;
     assert_eq!(attempt(99, &options), (22, 0, true));
