@@ -66,6 +66,14 @@ pub(super) fn validate(s: &Scenario, text: &str) -> Result<(), Problem> {
     if let Some(twice) = s.cells.iter().find(|cell| !cells.insert(&cell.name)) {
         return Err(general(format!("two cells are named `{}`", twice.name)));
     }
+    // The series of a variant in a cell are in a directory of this name.
+    let mut seen = BTreeSet::new();
+    for (cell, label) in s.cells.iter().flat_map(|cell| s.variants.iter().map(move |c| (cell, &c.label))) {
+        let both = format!("{}_{}", cell.name, label.as_ref());
+        if !seen.insert(both.clone()) {
+            return Err(problem(label, format!("two cells and variants are together named `{both}`")));
+        }
+    }
     if let Some(name) = &s.headline {
         known_cell(s, name)?;
     }

@@ -144,6 +144,12 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
         ("[[variant]]", "[[cell]]\nname = \"a/b\"\n[[variant]]", "t.toml: cell `a/b`", "letters"),
         ("[[variant]]", "[[cell]]\nname = \"all\"\n[[variant]]", "t.toml: cell `all`", "not `all`"),
+        (
+            "[[variant]]",
+            "[[cell]]\nname = \"a_b\"\n[[variant]]\nlabel = \"b_ccid2\"\nccid = 2\n[[variant]]",
+            "t.toml:21: label",
+            "together named `a_b_ccid2`",
+        ),
         ("owd = \"10 ms\"", "flow.f.rate = \"0 Mbit/s\"", "t.toml:14: f", "above 0"),
         ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "`10` is not a time"),
         ("owd = \"10 ms\"", "loss = 0.5", "t.toml:14: loss", "such as \"10 %\""),
