@@ -72,7 +72,7 @@ fn ipv6_over_udp() {
 
 #[test]
 fn both_directions_over_raw() {
-    let Some(place) = Place::namespace("raw") else { return };
+    let Some(place) = Place::namespace() else { return };
     let [server, client] = place.exchange(
         "--encapsulation raw -s -B 127.0.0.1 -p 5003 --ccid 2 --receive",
         "--encapsulation raw -c 127.0.0.1:5003 --ccid 2 --messages 500 --size 1000",
@@ -380,8 +380,8 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
 /// The server listens only on the second address of its name.
 #[test]
 fn all_addresses_of_a_name_are_tried() {
-    let Some(place) = Place::namespace("names") else { return };
-    let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
+    let Some(place) = Place::namespace() else { return };
+    place.hosts("::1 there\n127.0.0.1 there\n");
     for more in ["", " -P 3", " -4"] {
         let client = place
             .against_server("-s -B 127.0.0.1 -p 0", &format!("-c there:{{port}} -k 5 --json-stream{more}"));
@@ -390,16 +390,15 @@ fn all_addresses_of_a_name_are_tried() {
         assert!(text.contains("\"messages\":5,"), "{text}");
         assert!(!text.contains("\"type\":\"error\""), "{text}");
     }
-    drop(hosts);
 }
 
 /// If an address fails or does not answer, its sockets are closed before the next address is tried.
 #[test]
 fn addresses_that_fail_leave_no_sockets_behind() {
-    let Some(place) = Place::namespace("sockets") else { return };
+    let Some(place) = Place::namespace() else { return };
     // Messages of this size fit only into IPv4 packets, so the first address fails, but only after its socket
     // has been opened.
-    let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
+    place.hosts("::1 there\n127.0.0.1 there\n");
     let mut sockets = String::new();
     let (_, output) = place.with_server("-s -B 127.0.0.1 -p 0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
         sockets = place.command_output("ss", "-Huan");
@@ -407,10 +406,9 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     });
     assert!(output.status.success(), "{output:?}");
     assert!(sockets.contains("127.0.0.1:") && !sockets.contains("[::1]:"), "{sockets}");
-    drop(hosts);
     // Nothing listens at the first address, which the resolver returns first because it is nearest to the
     // source address.
-    let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
+    place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
     let (_, output) = place.with_server("-s -B 127.0.0.7 -p 0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
         sockets = place.command_output("ss", "-Huan state established");
         true
@@ -418,7 +416,6 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(sockets.matches(" 127.0.0.7:").count(), 2, "{sockets}");
     assert_eq!(sockets.lines().count(), 2, "{sockets}");
-    drop(hosts);
 }
 
 #[test]

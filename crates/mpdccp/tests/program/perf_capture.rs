@@ -197,7 +197,7 @@ fn a_session_over_raw() {
     if !tshark_works() {
         return;
     }
-    let Some(place) = Place::namespace("cap") else { return };
+    let Some(place) = Place::namespace() else { return };
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = capture(&place, "raw", directory.path());
     let frames = frames(&file, "dccp", &[]);

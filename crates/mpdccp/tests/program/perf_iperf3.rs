@@ -118,7 +118,7 @@ fn a_client_can_have_the_servers_output() {
 
 #[test]
 fn an_interface_is_the_only_one() {
-    let Some(place) = Place::namespace("device") else { return };
+    let Some(place) = Place::namespace() else { return };
     place.command_output("ip", "link add out type veth peer name in");
     let ends = |server: &str, client: &str| {
         let client = format!("-c 127.0.0.1:{{port}} -k 5 --connect-timeout 300 {client}");

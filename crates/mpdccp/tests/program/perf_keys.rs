@@ -136,7 +136,7 @@ fn an_encrypted_client_hears_of_a_closed_port_at_once() {
 
 #[test]
 fn encrypted_over_raw() {
-    let Some(place) = Place::namespace("rawkeys") else { return };
+    let Some(place) = Place::namespace() else { return };
     let files = Files::new();
     let ((server_key, server), (client_key, _)) = (files.key(1), files.key(2));
     let [_, client] = place.exchange(

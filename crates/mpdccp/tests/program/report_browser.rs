@@ -44,12 +44,6 @@ addEventListener("load", () => {
 });
 </script>"#;
 
-/// Returns the first Chromium found on this host.
-fn chromium() -> Option<&'static str> {
-    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
-    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs)
-}
-
 /// Returns the page after its scripts have run. `width` is the width of the window in pixels.
 fn dom(browser: &str, page: &Path, width: u32) -> String {
     let profile = page.with_extension("profile");
@@ -65,7 +59,7 @@ fn dom(browser: &str, page: &Path, width: u32) -> String {
 
 #[test]
 fn readers_zoom_and_switch_variants_off() {
-    let Some(browser) = chromium() else {
+    let Some(browser) = crate::common::chromium() else {
         return crate::common::skipped("no chromium");
     };
     let dir = tempfile::tempdir().unwrap();

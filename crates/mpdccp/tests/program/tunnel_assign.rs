@@ -28,22 +28,14 @@ fn addresses(bed: &Bed) -> Vec<String> {
     status["addresses"].as_array().unwrap().iter().map(|a| a.as_str().unwrap().to_owned()).collect()
 }
 
-fn ping(bed: &Bed, to: &str) -> bool {
-    bed.at_client(&format!("ping -c 1 -W 1 {to}")).status.success()
-}
-
 fn shown(bed: &Bed, what: &str) -> String {
     String::from_utf8(run("ip", &format!("-n {} {what} dev tunC", bed.space[0])).stdout).unwrap()
 }
 
 /// Changes the server's configuration and reloads it.
 fn reload(bed: &Bed, from: &str, to: &str) {
-    let file = bed.path("s.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.contains(from), "{from}");
-    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
-    let output = bed.tunnel("s", &["reload"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    bed.edit("s", from, to);
+    bed.reload("s");
 }
 
 fn no_address(bed: &Bed, words: &str) {
@@ -63,8 +55,8 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     // the server.
     let given = vec!["10.71.0.2/24".to_owned(), "fd71:71::1:0/64".to_owned()];
     assert_eq!(addresses(&bed), given);
-    wait_for("an echo", || ping(&bed, SERVER[0]));
-    assert!(ping(&bed, SERVER[1]));
+    wait_for("an echo", || bed.ping(SERVER[0]));
+    assert!(bed.ping(SERVER[1]));
     let routes = shown(&bed, "route show");
     assert!(routes.contains("10.72.3.0/24") && routes.contains("198.18.0.0/15"), "{routes}");
     assert!(!shown(&bed, "-6 route show").contains("fd99"), "not within allowed_ips");
@@ -77,12 +69,12 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     wait_for("the same addresses", || addresses(&bed) == given);
     bed.signal("s", Signal::KILL);
     bed.again("s");
-    wait_for("an echo after the server's restart", || ping(&bed, SERVER[0]));
+    wait_for("an echo after the server's restart", || bed.ping(SERVER[0]));
     assert_eq!(addresses(&bed), given);
     // Change the pool while the tunnel is running.
     reload(&bed, "10.71.0.0/28", "10.71.0.64/28");
     wait_for("another address", || addresses(&bed)[0] == "10.71.0.64/24");
-    wait_for("an echo with the new address", || ping(&bed, SERVER[0]));
+    wait_for("an echo with the new address", || bed.ping(SERVER[0]));
     let routes = shown(&bed, "route show");
     assert!(routes.contains("10.72.3.0/24") && routes.contains("10.71.0.0/24"), "{routes}");
     assert!(!shown(&bed, "address show").contains("10.71.0.2/"), "the old address is gone");
@@ -128,7 +120,7 @@ fn both_ends_report_an_impossible_assignment() {
     reload(&bed, "192.168.71.64/30", "10.71.0.8/31");
     wait_for("the other address", || addresses(&bed)[0] == "10.71.0.9/24");
     assert!(bed.status("c")["no_address"].is_null());
-    wait_for("an echo", || ping(&bed, SERVER[0]));
+    wait_for("an echo", || bed.ping(SERVER[0]));
     // The configuration gives the peer its address. After that, the server stops assigning addresses
     // altogether.
     let name = "name = \"client\"";

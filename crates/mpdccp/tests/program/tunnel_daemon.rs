@@ -1,11 +1,9 @@
 //! Tests the operation of a running tunnel: reload, status, metrics and health.
 
 use crate::common::spaces::Spaces;
-use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, inside, ip, run, wait_for};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,10 +11,6 @@ fn edit(bed: &Bed, end: &str, change: impl Fn(&str) -> String) {
     let file = bed.path(&format!("{end}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(file, change(&text)).unwrap();
-}
-
-fn ping(bed: &Bed) -> bool {
-    bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0])).status.success()
 }
 
 #[test]
@@ -38,7 +32,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     assert_eq!(reload("c"), (Some(0), String::new()));
     wait_for("the new path is up", || bed.client_path("three")["state"] == "up");
     assert_eq!(bed.client_path("one")["priority"], 4);
-    assert!(ping(&bed));
+    assert!(bed.ping(SERVER[0]));
     // A file with an error is refused as a whole: none of its changes takes effect.
     let good = std::fs::read_to_string(bed.path("c.toml")).unwrap();
     for (from, to, words) in [
@@ -66,7 +60,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     assert_eq!(bed.status("s")["peers"].as_array().unwrap().len(), 1);
     let routes = run("ip", &format!("-n {} route show dev tunS", bed.space[1]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.75.0.0/16"));
-    assert!(!ping(&bed), "its address is not the client's any more");
+    assert!(!bed.ping(SERVER[0]), "its address is not the client's any more");
     // On SIGHUP, the ends reload their configurations, which are the original ones again.
     std::fs::write(bed.path("s.toml"), &server).unwrap();
     std::fs::write(bed.path("c.toml"), &before).unwrap();
@@ -74,7 +68,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         bed.signal(end, rustix::process::Signal::HUP);
     }
     wait_for("path three leaves", || bed.client_path("three")["state"] != "up");
-    wait_for("an echo", || ping(&bed));
+    wait_for("an echo", || bed.ping(SERVER[0]));
     assert_eq!(bed.client_path("one")["priority"], 5);
     for end in ["c", "s"] {
         assert!(!bed.log(end).contains("session closed"), "{}", bed.log(end));
@@ -86,7 +80,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     });
     assert_eq!(reload("s"), (Some(0), String::new()));
     wait_for("the server has no session", || bed.status("s")["peers"][0]["state"] == "none");
-    assert!(!ping(&bed));
+    assert!(!bed.ping(SERVER[0]));
     bed.down();
 }
 
@@ -112,25 +106,21 @@ fn a_reload_follows_a_symbolic_link_that_was_switched() {
 
 /// Sends a request to the HTTP server in the client's namespace. Returns the answer.
 fn fetch(bed: &Bed, path: &str) -> String {
-    let space = format!("/run/netns/{}", bed.space[0]);
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let fetch = move || {
-        let space = std::fs::File::open(space).unwrap();
-        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+    inside(&bed.space[0], move || {
         let mut stream = TcpStream::connect("127.0.0.1:9586").unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
-    };
-    std::thread::spawn(fetch).join().unwrap()
+    })
 }
 
 #[test]
 fn a_tunnel_tells_how_it_fares() {
     let Some(mut bed) = bed() else { return };
     bed.up("metrics = \"127.0.0.1:9586\"");
-    assert!(ping(&bed));
+    assert!(bed.ping(SERVER[0]));
     let metrics = fetch(&bed, "/metrics");
     assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(metrics.contains("mpdccp_path_up{peer=\"server\",path=\"one\"} 1.0\n"), "{metrics}");
@@ -185,7 +175,7 @@ fn two_clients_with_one_key_are_told_of() {
     // When only one client is left, its session is stable.
     bed.signal("d", rustix::process::Signal::INT);
     wait_for("the second client has ended", || !bed.path("d.sock").exists());
-    wait_for("the first client has a session again", || ping(&bed));
+    wait_for("the first client has a session again", || bed.ping(SERVER[0]));
     bed.down();
 }
 
@@ -204,9 +194,7 @@ fn handshakes_go_on_from_the_last_one() {
     bed.signal("c", rustix::process::Signal::KILL);
     std::fs::write(&file, ahead.to_string()).unwrap();
     bed.again("c");
-    wait_for("both paths are up", || {
-        ["one", "two"].iter().all(|path| bed.client_path(path)["state"] == "up")
-    });
+    wait_for("both paths are up", || bed.has_both_paths("c"));
     wait_for("a handshake with a later time", || known() > Some(ahead));
     assert!(bed.log("c").contains("behind the last handshake"));
     bed.down();
@@ -218,22 +206,18 @@ fn handshakes_go_on_from_the_last_one() {
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };
     let [c, s] = bed.space.clone();
-    let ip = |args: &str| assert!(run("ip", args).status.success(), "{args}");
     // This distant host can also be reached without the tunnel.
     ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
     ip(&format!("-n {c} route add default via {}", REMOTE[0]));
     // This distant host is not behind any peer.
     ip(&format!("-n {c} addr add 2001:db8::2/64 dev p0 nodad"));
     ip(&format!("-n {c} route add default via 2001:db8::1"));
-    let way6 = || {
-        let output = run("ip", &format!("-n {c} route get 2001:db8:ffff::1"));
+    let way_to = |address: &str| {
+        let output = run("ip", &format!("-n {c} route get {address}"));
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
+    let (way, way6) = (|| way_to("198.18.0.1"), || way_to("2001:db8:ffff::1"));
     assert!(way6().contains("dev p0"), "{}", way6());
-    let way = || {
-        let output = run("ip", &format!("-n {c} route get 198.18.0.1"));
-        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
-    };
     assert!(way().contains("dev p0"), "{}", way());
     bed.allowed = "\"0.0.0.0/0\"".into();
     bed.up_with("", "default_route = true\nkill_switch = true");
@@ -242,13 +226,10 @@ fn a_default_route_and_a_kill_switch() {
         bed.log("c").contains("blocks all IPv6 traffic") && !bed.log("c").contains("blocks all IPv4 traffic")
     );
     assert!(!way6().contains("dev p0"), "{}", way6());
-    let far = |bed: &Bed| bed.at_client("ping -c 1 -W 1 198.18.0.1").status.success();
+    let far = |bed: &Bed| bed.ping("198.18.0.1");
     wait_for("the host far away answers through the tunnel", || far(&bed));
     assert!(bed.status("s")["tun"]["read_packets"].as_u64() >= Some(1));
-    assert!(
-        bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(),
-        "a local host is reachable"
-    );
+    assert!(bed.ping(REMOTE[0]), "a local host is reachable");
     // A new path needs a mark on its socket. The tunnel has dropped the capability to set it, so the helper
     // must do that.
     let more = ["path", "add", "three", "--interface", "p0", "--remote", REMOTE[0]];
@@ -261,14 +242,15 @@ fn a_default_route_and_a_kill_switch() {
     assert!(!way6().contains("dev p0"), "{}", way6());
     // `down` lifts the block of a killed tunnel; starting the tunnel and killing it again brings the block
     // back.
-    let down = format!(
-        "netns exec {c} {} tunnel down --config {}",
-        env!("CARGO_BIN_EXE_mpdccp"),
-        bed.path("c.sock").display()
-    );
-    assert_eq!(run("ip", &down).status.code(), Some(0));
+    let tunnel = |bed: &Bed, command: &str, file: &str| {
+        let program = env!("CARGO_BIN_EXE_mpdccp");
+        bed.at_client(&format!("{program} tunnel {command} --config {}", bed.path(file).display()))
+            .status
+            .code()
+    };
+    assert_eq!(tunnel(&bed, "down", "c.sock"), Some(0));
     assert!(way().contains("dev p0") && way6().contains("dev p0"), "{} {}", way(), way6());
-    assert_eq!(run("ip", &down).status.code(), Some(2), "there is nothing to lift");
+    assert_eq!(tunnel(&bed, "down", "c.sock"), Some(2), "there is nothing to lift");
     bed.again("c");
     wait_for("the tunnel is back", || way().contains("dev tunC"));
     bed.signal("c", rustix::process::Signal::KILL);
@@ -290,27 +272,17 @@ fn a_default_route_and_a_kill_switch() {
     // The block also holds after the tunnel has failed. Lifting it does not need the configuration.
     bed.again("c");
     wait_for("the tunnel is back", || far(&bed));
-    let other = format!(
-        "netns exec {c} {} tunnel down --config {}",
-        env!("CARGO_BIN_EXE_mpdccp"),
-        bed.path("other.sock").display()
-    );
-    assert_eq!(run("ip", &other).status.code(), Some(2), "a running tunnel keeps its rules");
+    assert_eq!(tunnel(&bed, "down", "other.sock"), Some(2), "a running tunnel keeps its rules");
     assert!(!way6().contains("dev p0"), "{}", way6());
     ip(&format!("-n {c} link del tunC"));
     assert_eq!(bed.wait("c").code(), Some(1));
     assert!(!way().contains("dev p0") && !way6().contains("dev p0"), "{} {}", way(), way6());
     // A start that fails after the rules have been set keeps the block, too.
-    let up = format!(
-        "netns exec {c} {} tunnel up --config {}",
-        env!("CARGO_BIN_EXE_mpdccp"),
-        bed.path("c.toml").display()
-    );
     ip(&format!("-n {c} route add 10.72.0.0/16 via {}", REMOTE[0]));
-    assert_eq!(run("ip", &up).status.code(), Some(2));
+    assert_eq!(tunnel(&bed, "up", "c.toml"), Some(2));
     ip(&format!("-n {c} route del 10.72.0.0/16"));
     edit(&bed, "c", |text| format!("bypass = {{ users = [\"nobody-at-all\"] }}\n{text}"));
-    assert_eq!(run("ip", &up).status.code(), Some(2));
+    assert_eq!(tunnel(&bed, "up", "c.toml"), Some(2));
     edit(&bed, "c", |text| text.split_once('\n').unwrap().1.into());
     assert!(!way().contains("dev p0") && !way6().contains("dev p0"), "{} {}", way(), way6());
     stop.store(true, Ordering::Relaxed);
@@ -336,9 +308,7 @@ fn a_default_route_and_a_kill_switch() {
     wait_for("the interface is gone", || !run("ip", &format!("-n {c} link show tunC")).status.success());
     // After a restart and a clean stop, nothing is left behind.
     bed.again("c");
-    wait_for("both paths are up again", || {
-        !["one", "two"].iter().any(|path| bed.client_path(path)["state"] != "up")
-    });
+    wait_for("both paths are up again", || bed.has_both_paths("c"));
     wait_for("the tunnel is back", || far(&bed));
     bed.down();
     assert!(way().contains("dev p0"), "{}", way());

@@ -7,16 +7,13 @@ use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const SERVER: &str = "203.0.113.1";
 
 /// Creates client `c`, routers `r0` (DSL) and `r1` (LTE), server `s`, and the configurations of both ends. If
 /// the test cannot run here, prints the reason and returns `None`.
 fn world() -> Option<Spaces> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let id = format!("mpd{}-", NEXT.fetch_add(1, Ordering::Relaxed));
-    let world = Spaces::new(&id, &["c", "r0", "r1", "s"], &["nft", "tc"])?;
+    let world = Spaces::new("mpd", &["c", "r0", "r1", "s"], &["nft", "tc"])?;
     world.sh(
         "s",
         &format!("ip link add net type bridge && ip addr add {SERVER}/24 dev net && ip link set net up"),
@@ -334,14 +331,12 @@ fn loaded(text: &str, line: &str) -> bool {
 fn missing_name_servers_are_found() {
     let Some(mut world) = world() else { return };
     world.start("s");
-    let directory = format!("/etc/netns/{}", world.space("c"));
-    std::fs::create_dir_all(&directory).unwrap();
     let named = client(&world).replace(&format!("{SERVER}:6511"), "hub.invalid:6511");
     world.write("c", &named);
     for (servers, words) in
         [("nameserver 203.0.113.77\n", "no name server answers"), ("", "has no name server")]
     {
-        std::fs::write(format!("{directory}/resolv.conf"), servers).unwrap();
+        world.etc("c", "resolv.conf", servers);
         let output = doctor(&world, "c", QUICK);
         let dns = ["dsl", "lte"].map(|line| ("dns".to_owned(), line.to_owned()));
         assert_eq!(found(&output), dns);

@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 /// Creates a client with two lines, and a server. If the test cannot run here, prints the reason and returns
 /// `None`.
-fn world(n: u8) -> Option<Spaces> {
-    let world = Spaces::new(&format!("mpi{n}-"), &["c", "s"], &[])?;
+fn world() -> Option<Spaces> {
+    let world = Spaces::new("mpi", &["c", "s"], &[])?;
     for (i, line) in ["eth0", "wwan0"].into_iter().enumerate() {
         world.link(("c", line), ("s", &format!("p{i}")));
         world.sh("s", &format!("ip addr add 192.168.{i}.1/24 dev p{i}; ip link set p{i} up"));
@@ -42,7 +42,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
-    let Some(mut world) = world(0) else { return };
+    let Some(mut world) = world() else { return };
     let init = ["init", "--server", "203.0.113.1", "--network", "10.9.0.0/24"];
     let output = tunnel(&world, "c", &init);
     let said = text(&output);
@@ -70,7 +70,7 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
 /// `tunnel up` refuses IPv6 addresses on a host where IPv6 is disabled.
 #[test]
 fn the_files_of_init_have_no_ipv6_address_where_ipv6_is_disabled() {
-    let Some(mut world) = world(3) else { return };
+    let Some(mut world) = world() else { return };
     world.sh("c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6");
     let output = tunnel(&world, "c", &["init", "--server", "203.0.113.1", "--network", "10.9.0.0/24"]);
     assert!(output.status.success(), "{}", text(&output));
@@ -80,7 +80,7 @@ fn the_files_of_init_have_no_ipv6_address_where_ipv6_is_disabled() {
 /// The client routes both IP versions into the tunnel, so the server must translate the addresses of both.
 #[test]
 fn the_steps_for_all_traffic_cover_both_ip_versions() {
-    let Some(world) = world(2) else { return };
+    let Some(world) = world() else { return };
     let init = ["init", "--server", "203.0.113.1", "--all-traffic", "--lan", "192.168.88.0/24"];
     let said = text(&tunnel(&world, "c", &init));
     assert_eq!(said.matches("net.ipv6.conf.all.forwarding=1").count(), 2, "{said}");
@@ -119,7 +119,7 @@ fn init_says_what_is_wrong_and_writes_nothing() {
 
 #[test]
 fn two_files_of_wireguard_become_a_tunnel() {
-    let Some(mut world) = world(1) else { return };
+    let Some(mut world) = world() else { return };
     let keys = [1, 2].map(|n| dccp_secure::PrivateKey::from_random([n; 32]));
     let [client, server] =
         [0, 1].map(|i: usize| (keys[i].to_base64().to_string(), keys[i].public().to_string()));

@@ -16,8 +16,8 @@ const NAT: &str = "203.0.113.2";
 
 /// Creates the namespaces. Clients `c0` and `c1` are in a LAN behind `nat`. Server `s` and stranger `x` are
 /// in the outside network.
-fn world(shards: u8) -> Option<Spaces> {
-    let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"], &["nft"])?;
+fn world() -> Option<Spaces> {
+    let world = Spaces::new("mpn", &["c0", "c1", "nat", "s", "x"], &["nft"])?;
     // The bridge in the NAT's namespace is the LAN; the bridge in the server's namespace is the outside
     // network.
     world
@@ -109,7 +109,7 @@ fn two_roaming_clients_of_two_shards() {
 }
 
 fn roam(shards: u8) {
-    let Some(mut world) = world(shards) else { return };
+    let Some(mut world) = world() else { return };
     let keys = [1, 2, 3].map(|n| PrivateKey::from_random([n; 32]));
     let peer = |n: usize| {
         let key = keys[n].public();

@@ -125,10 +125,7 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     let c = bed.space[0].clone();
     let state = |path: &str| bed.client_path(path)["state"].clone();
     // The server may notice the failure only when it sends a packet, which is then lost.
-    let lives = || {
-        let ping = format!("ping -c 1 -W 1 {}", SERVER[0]);
-        wait_for("an echo", || bed.at_client(&ping).status.success());
-    };
+    let lives = || wait_for("an echo", || bed.ping(SERVER[0]));
     // Path one is bound to its interface, path two to its address. There is no traffic now.
     run("ip", &format!("-n {c} link del p0"));
     wait_for("path one leaves with its interface", || state("one") != "up");
@@ -150,14 +147,15 @@ fn paths_wait_for_what_is_missing() {
     let Some(mut bed) = bed() else { return };
     let c = bed.space[0].clone();
     run("ip", &format!("-n {c} link del p0"));
-    let hosts = Hosts::new(&c);
-    hosts.say("");
+    // There is no name server, so that looking up a name that is not in the file fails at once.
+    bed.spaces.etc("c", "resolv.conf", "");
+    bed.spaces.etc("c", "hosts", "");
     bed.remote[1] = "hub.example.org:6511".into();
     bed.launch("");
     let why = |path: &str| bed.client_path(path)["why"].as_str().unwrap_or_default().to_owned();
     wait_for("path one waits", || why("one").contains("no interface `p0`"));
     wait_for("path two waits", || why("two").contains("cannot look up hub.example.org"));
-    hosts.say(&format!("{} hub.example.org", REMOTE[1]));
+    bed.spaces.etc("c", "hosts", &format!("{} hub.example.org\n", REMOTE[1]));
     wait_for("path two joins", || bed.client_path("two")["state"] == "up");
     bed.link(0);
     wait_for("path one joins", || bed.client_path("one")["state"] == "up");
@@ -165,7 +163,7 @@ fn paths_wait_for_what_is_missing() {
     let s = bed.space[1].clone();
     run("ip", &format!("-n {s} addr add fd71::9/64 dev p1 nodad"));
     run("ip", &format!("-n {s} addr del {}/64 dev p1", REMOTE[1]));
-    hosts.say("fd71::9 hub.example.org");
+    bed.spaces.etc("c", "hosts", "fd71::9 hub.example.org\n");
     wait_for("path two follows its name", || {
         let path = bed.client_path("two");
         path["state"] == "up" && path["remote"] == "[fd71::9]:6511"
@@ -215,29 +213,6 @@ fn interfaces_that_appear_join_by_a_pattern() {
     goes_through(1);
     pings(&bed);
     bed.down();
-}
-
-/// Replaces /etc/hosts for programs that `ip netns exec` runs in a namespace.
-struct Hosts(std::path::PathBuf);
-
-impl Hosts {
-    fn new(space: &str) -> Hosts {
-        let directory = std::path::PathBuf::from(format!("/etc/netns/{space}"));
-        std::fs::create_dir_all(&directory).unwrap();
-        // There is no name server, so that looking up a name that is not in the file fails at once.
-        std::fs::write(directory.join("resolv.conf"), "").unwrap();
-        Hosts(directory)
-    }
-
-    fn say(&self, text: &str) {
-        std::fs::write(self.0.join("hosts"), format!("{text}\n")).unwrap();
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]
@@ -369,7 +344,7 @@ fn advertised_addresses_are_joined() {
         assert!(run("ip", &format!("-n {s} {change}")).status.success(), "{change}");
     }
     wait_for("the other paths are down", || {
-        bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0]));
+        bed.ping(SERVER[0]);
         ["one", "two"].iter().all(|name| bed.client_path(name)["state"] != "up")
     });
     pings(&bed);
@@ -387,15 +362,10 @@ fn the_scheduler_is_changed_while_it_runs() {
         let after = sent();
         (0..2).filter(|i| after[*i] > before[*i]).count()
     };
-    wait_for("both paths are up", || {
-        ["one", "two"].iter().all(|name| bed.client_path(name)["state"] == "up")
-    });
+    wait_for("both paths are up", || bed.has_both_paths("c"));
     assert_eq!(carry(), 1, "handover uses one path at a time");
-    let file = bed.path("c.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("\"handover\"", "\"redundant\"")).unwrap();
-    let output = bed.tunnel("c", &["reload"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    bed.edit("c", "\"handover\"", "\"redundant\"");
+    bed.reload("c");
     assert_eq!(carry(), 2, "redundant sends a copy on each path");
     bed.down();
 }

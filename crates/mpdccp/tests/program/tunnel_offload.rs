@@ -1,23 +1,10 @@
 //! Tests the kernel's super-packets through the tunnel. Data must arrive unchanged, whether or not the
 //! interface accepts super-packets.
 
-use crate::common::{Bed, CLIENT, SERVER, bed, run, wait_for};
+use crate::common::{Bed, CLIENT, SERVER, bed, inside, run, socket, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
-use std::thread::JoinHandle;
-
-/// Runs `what` on a separate thread inside a namespace.
-fn inside<T: Send + 'static>(space: &str, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let space = format!("/run/netns/{space}");
-    std::thread::spawn(move || {
-        let space = std::fs::File::open(space).unwrap();
-        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-        what()
-    })
-}
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 fn at(address: &str, port: u16) -> SocketAddr {
     (address.parse::<IpAddr>().unwrap(), port).into()
@@ -29,10 +16,9 @@ fn pattern(bytes: usize) -> Vec<u8> {
 
 /// Sends bytes over TCP from `from` to `to`, in odd-sized writes. Returns the bytes that arrived.
 fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: u16) -> Vec<u8> {
-    let listen = move || TcpListener::bind(at(address, port)).unwrap();
-    let listener = inside(&bed.space[to], listen).join().unwrap();
-    let sender = inside(&bed.space[from], move || {
-        let mut stream = TcpStream::connect(at(address, port)).unwrap();
+    let listener = inside(&bed.space[to], move || TcpListener::bind(at(address, port)).unwrap());
+    let mut stream = inside(&bed.space[from], move || TcpStream::connect(at(address, port)).unwrap());
+    let sender = std::thread::spawn(move || {
         pattern(SIZE).chunks(70_001).for_each(|chunk| stream.write_all(chunk).unwrap());
     });
     let mut received = Vec::new();
@@ -71,9 +57,8 @@ fn carries_everything(keys: &str) -> Option<(u64, u64)> {
 /// Sends twenty datagrams with one call. The last one is shorter.
 fn datagrams(bed: &Bed, family: usize) {
     let (from, to) = (at(CLIENT[family], 0), at(SERVER[family], 7_200));
-    let bind =
-        |space: &str, address| inside(space, move || UdpSocket::bind(address).unwrap()).join().unwrap();
-    let (sender, receiver) = (bind(&bed.space[0], from), bind(&bed.space[1], to));
+    let sender = socket(&bed.space[0], &from.to_string());
+    let receiver = socket(&bed.space[1], &to.to_string());
     let data = pattern(19 * 603 + 17);
     // If the interface does not accept super-packets, the kernel segments them itself.
     setsockopt(&sender, UdpGsoSegment, &603).unwrap();

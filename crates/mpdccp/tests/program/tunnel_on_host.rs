@@ -8,11 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
 
 /// Creates a bed whose client has its own resolv.conf, which no other program manages.
-fn with_names() -> Option<(Bed, String)> {
+fn with_names() -> Option<Bed> {
     let mut bed = bed()?;
-    let directory = format!("/etc/netns/{}", bed.space[0]);
-    std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(format!("{directory}/resolv.conf"), BEFORE).unwrap();
+    bed.spaces.etc("c", "resolv.conf", BEFORE);
     // PATH has only the program `ip`.
     let bin = bed.path("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -22,13 +20,14 @@ fn with_names() -> Option<(Bed, String)> {
     std::os::unix::fs::symlink(ip.unwrap(), bin.join("ip")).unwrap();
     std::os::unix::fs::symlink("/bin/sh", bin.join("sh")).unwrap();
     bed.environment.push(("PATH", bin.to_str().unwrap().into()));
-    Some((bed, directory))
+    Some(bed)
 }
 
 #[test]
 fn name_servers_follow_the_session_and_come_back_after_all_ends() {
-    let Some((mut bed, directory)) = with_names() else { return };
-    let text = || std::fs::read_to_string(format!("{directory}/resolv.conf")).unwrap();
+    let Some(mut bed) = with_names() else { return };
+    let file = format!("/etc/netns/{}/resolv.conf", bed.space[0]);
+    let text = || std::fs::read_to_string(&file).unwrap();
     let changed =
         || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
     bed.up_with("", "dns = [\"10.71.0.1\"]");
@@ -41,13 +40,11 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
     wait_for("the name server in the tunnel after the kill", changed);
     assert_eq!(bed.kill_helper("c").code(), Some(1));
     assert!(changed() && bed.log("c").contains("the helper process died"), "{}", bed.log("c"));
-    let file = bed.path("c.toml");
-    let with = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, with.replace("dns = ", "# dns = ")).unwrap();
+    bed.edit("c", "dns = ", "# dns = ");
     bed.again("c");
     assert_eq!(text(), BEFORE);
     bed.signal("c", Signal::KILL);
-    std::fs::write(&file, with).unwrap();
+    bed.edit("c", "# dns = ", "dns = ");
     bed.again("c");
     wait_for("the name server in the tunnel again", changed);
     // While there is no session, the original name servers are in use.
@@ -63,7 +60,6 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
             .flatten()
             .any(|f| f.file_name().to_string_lossy().contains("resolv"))
     );
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -167,9 +163,7 @@ fn bypassing_traffic_leaves_as_without_the_tunnel() {
     assert_eq!(rules(), 7, "no rule exists twice");
     // A tunnel without `bypass` and `default_route` removes what the previous tunnel has left behind.
     bed.kill_helper("c");
-    let file = bed.path("c.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace(bypass, "")).unwrap();
+    bed.edit("c", bypass, "");
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 0);

@@ -1,6 +1,6 @@
 //! Tests the tunnel's web page in a real browser. The test is skipped if Chromium is not installed.
 
-use crate::common::{SERVER, bed, inside};
+use crate::common::{SERVER, bed, chromium, inside, skipped};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -30,9 +30,8 @@ fn a_browser_shows_the_paths() {
     assert!(ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
     assert!(ask("GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
 
-    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
-    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs) else {
-        crate::common::skipped("no chromium");
+    let Some(browser) = chromium() else {
+        skipped("no chromium");
         return bed.down();
     };
     // Generate traffic for the chart.

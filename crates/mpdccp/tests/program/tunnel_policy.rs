@@ -16,12 +16,8 @@ const RULE: &str = r#"
 
 /// Changes an end's configuration and reloads it.
 fn reload(bed: &Bed, end: &str, from: &str, to: &str) {
-    let file = bed.path(&format!("{end}.toml"));
-    let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.contains(from), "{from}");
-    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
-    let output = bed.tunnel(end, &["reload"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    bed.edit(end, from, to);
+    bed.reload(end);
 }
 
 /// Returns how many packets an end has sent on each path. Path two uses IPv6.

@@ -1,7 +1,7 @@
 //! Runs the recipes of docs/guides/office.md with exactly the commands and files given on the page.
 
 use crate::common::spaces::Spaces;
-use crate::common::{blocks, inside, run, wait_for};
+use crate::common::{blocks, inside, run, wait_for, write_private};
 use dccp_secure::PrivateKey;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,8 +10,8 @@ const PAGE: &str = include_str!("../../../../docs/guides/office.md");
 
 /// Creates namespaces for the LAN, the router, the Internet and the server. Returns `None` if one of
 /// `programs` is missing or this host cannot create namespaces.
-fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
-    let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"], programs)?;
+fn office(programs: &[&str]) -> Option<Spaces> {
+    let office = Spaces::new("mpr", &["lan", "router", "net", "server"], programs)?;
     for ((a, at, address), (b, bt, other)) in [
         (("lan", "eth0", "192.168.88.9/24"), ("router", "lan0", "192.168.88.1/24")),
         (("router", "eth0", "192.0.2.10/24"), ("net", "dsl", "192.0.2.1/24")),
@@ -35,8 +35,7 @@ fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
 /// Starts an end with one of the recipe's configurations, after filling in the keys.
 fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &PrivateKey) {
     let key = office.path(&format!("{name}.key"));
-    std::fs::write(&key, &*own.to_base64()).unwrap();
-    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    write_private(&key, &own.to_base64());
     let (before, rest) = text.split_once('<').unwrap();
     let (_, after) = rest.split_once('>').unwrap();
     let text = format!("{before}{}{after}", peer.public());
@@ -45,7 +44,7 @@ fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &Priv
 
 #[test]
 fn an_office_with_two_lines() {
-    let Some(mut office) = office(4, &["nft"]) else { return };
+    let Some(mut office) = office(&["nft"]) else { return };
     // This setting is the default on many distributions.
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
@@ -94,7 +93,7 @@ fn an_office_with_two_lines() {
 
 #[test]
 fn two_sites_without_translation() {
-    let Some(mut office) = office(9, &[]) else { return };
+    let Some(mut office) = office(&[]) else { return };
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route replace default via 192.0.2.1 dev eth0 metric 100; ip route replace default via 198.51.100.1 dev wwan0 metric 200");
     // Create the other LAN and a host in it.
     let there = "ip link add lan1 type bridge; ip addr add 192.168.99.1/24 dev lan1; ip link set lan1 up";
@@ -133,7 +132,7 @@ fn two_sites_without_translation() {
 
 #[test]
 fn a_network_of_ipv6_behind_a_client() {
-    let Some(mut office) = office(6, &[]) else { return };
+    let Some(mut office) = office(&[]) else { return };
     let title = "An IPv6 network behind a client";
     let (commands, files) = (blocks(PAGE, title, "sh"), blocks(PAGE, title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));

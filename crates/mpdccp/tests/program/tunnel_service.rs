@@ -1,6 +1,6 @@
 //! Tests the tunnel as a service: messages to the service manager, capabilities, and new keys.
 
-use crate::common::{Bed, SERVER, bed, wait_for};
+use crate::common::{Bed, SERVER, bed, wait_for, write_private};
 use dccp_secure::{PresharedKey, PrivateKey};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -8,17 +8,6 @@ use nix::unistd::Pid;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
-
-fn ping(bed: &Bed) -> bool {
-    bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0])).status.success()
-}
-
-fn edit(bed: &Bed, end: &str, from: &str, to: &str) {
-    let file = bed.path(&format!("{end}.toml"));
-    let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.contains(from), "{from}");
-    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
-}
 
 /// Creates a bed whose ends send messages to a service manager. Also returns the socket that receives the
 /// messages.
@@ -157,7 +146,7 @@ fn unneeded_privileges_are_dropped() {
     }
     assert!(!bed.log("c").contains("partly confined"), "{}", bed.log("c"));
     // The helper process can still add new routes and paths.
-    edit(&bed, "c", "10.72.0.0/16", "10.73.0.0/16");
+    bed.edit("c", "10.72.0.0/16", "10.73.0.0/16");
     assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
     let routes = crate::common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.73.0.0/16"));
@@ -171,7 +160,7 @@ fn unneeded_privileges_are_dropped() {
 fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
     let Some(mut bed) = bed() else { return };
     bed.launch("security = \"none\"\nencapsulation = \"raw\"");
-    wait_for("an echo", || ping(&bed));
+    wait_for("an echo", || bed.ping(SERVER[0]));
     for end in ["s", "c"] {
         assert!(capabilities(&bed, end).iter().all(|caps| *caps == [NET_RAW; 2]));
     }
@@ -181,25 +170,12 @@ fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
     chown(&file, Some(4711), None).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     ["s", "c"].iter().for_each(|end| bed.start(end));
-    wait_for("an echo", || ping(&bed));
+    wait_for("an echo", || bed.ping(SERVER[0]));
     assert_eq!(of_helper(&bed, "c"), (0, [OVERRIDE | NET_ADMIN; 2]));
     assert!(bed.log("c").contains("c.toml belongs to another user"), "{}", bed.log("c"));
-    edit(&bed, "c", "priority = 5", "priority = 4");
+    bed.edit("c", "priority = 5", "priority = 4");
     assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
     bed.down();
-}
-
-/// Writes a file that only its owner can read.
-fn write_key(bed: &Bed, name: &str, text: &str) {
-    let file = bed.path(name);
-    std::fs::write(&file, text).unwrap();
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
-}
-
-fn reload(bed: &Bed, end: &str) -> String {
-    let output = bed.tunnel(end, &["reload"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A reload compares keys rather than file names.
@@ -211,48 +187,48 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
     let psk = |n: u8| PresharedKey::from_random([n; 32]).to_base64().to_string();
     // The same keys move to files, so no connection changes.
     for (end, n) in [("c", 1), ("s", 2)] {
-        write_key(&bed, &format!("{end}.key"), &key(n).to_base64());
+        write_private(&bed.path(&format!("{end}.key")), &key(n).to_base64());
         let inline = format!("private_key = \"{}\"", *key(n).to_base64());
-        edit(&bed, end, &inline, &format!("private_key_file = {:?}", bed.path(&format!("{end}.key"))));
-        assert!(reload(&bed, end).starts_with("0 peer(s) added, 0 removed"));
+        bed.edit(end, &inline, &format!("private_key_file = {:?}", bed.path(&format!("{end}.key"))));
+        assert!(bed.reload(end).starts_with("0 peer(s) added, 0 removed"));
     }
     assert!(["c", "s"].iter().all(|end| !bed.log(end).contains("session closed")));
     // Set the same preshared key on both ends.
     for end in ["s", "c"] {
-        write_key(&bed, &format!("{end}.psk"), &psk(7));
+        write_private(&bed.path(&format!("{end}.psk")), &psk(7));
         let file = format!("preshared_key_file = {:?}\nallowed_ips", bed.path(&format!("{end}.psk")));
-        edit(&bed, end, "allowed_ips", &file);
-        assert!(reload(&bed, end).starts_with("1 peer(s) added, 1 removed"));
+        bed.edit(end, "allowed_ips", &file);
+        assert!(bed.reload(end).starts_with("1 peer(s) added, 1 removed"));
     }
-    wait_for("an echo with the preshared key", || ping(&bed));
-    assert!(reload(&bed, "s").starts_with("0 peer(s) added, 0 removed"), "the key is still the same");
+    wait_for("an echo with the preshared key", || bed.ping(SERVER[0]));
+    assert!(bed.reload("s").starts_with("0 peer(s) added, 0 removed"), "the key is still the same");
     // Write another key to the file.
-    write_key(&bed, "s.psk", &psk(8));
-    assert!(reload(&bed, "s").starts_with("1 peer(s) added, 1 removed"));
-    assert!(!ping(&bed), "the client does not know it");
-    write_key(&bed, "c.psk", &psk(8));
-    reload(&bed, "c");
-    wait_for("an echo with the new preshared key", || ping(&bed));
+    write_private(&bed.path("s.psk"), &psk(8));
+    assert!(bed.reload("s").starts_with("1 peer(s) added, 1 removed"));
+    assert!(!bed.ping(SERVER[0]), "the client does not know it");
+    write_private(&bed.path("c.psk"), &psk(8));
+    bed.reload("c");
+    wait_for("an echo with the new preshared key", || bed.ping(SERVER[0]));
     // A reload with an invalid key changes nothing.
-    write_key(&bed, "c.key", "AAAA");
+    write_private(&bed.path("c.key"), "AAAA");
     let output = bed.tunnel("c", &["reload"]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && words.contains("c.key"), "{words}");
-    assert!(ping(&bed));
+    assert!(bed.ping(SERVER[0]));
     // Now the client's own key changes.
-    write_key(&bed, "c.key", &key(9).to_base64());
-    assert!(reload(&bed, "c").starts_with("this end's key changed, 1 peer(s) added, 1 removed"));
-    assert!(!ping(&bed), "the server does not know it");
-    edit(&bed, "s", &key(1).public().to_string(), &key(9).public().to_string());
-    reload(&bed, "s");
-    wait_for("an echo with the client's new key", || ping(&bed));
+    write_private(&bed.path("c.key"), &key(9).to_base64());
+    assert!(bed.reload("c").starts_with("this end's key changed, 1 peer(s) added, 1 removed"));
+    assert!(!bed.ping(SERVER[0]), "the server does not know it");
+    bed.edit("s", &key(1).public().to_string(), &key(9).public().to_string());
+    bed.reload("s");
+    wait_for("an echo with the client's new key", || bed.ping(SERVER[0]));
     // Now the server's key changes.
-    write_key(&bed, "s.key", &key(10).to_base64());
+    write_private(&bed.path("s.key"), &key(10).to_base64());
     bed.signal("s", rustix::process::Signal::HUP);
     wait_for("the server's log line about its new key", || bed.log("s").contains("this end's key changed"));
-    assert!(!ping(&bed), "the client knows the old one");
-    edit(&bed, "c", &key(2).public().to_string(), &key(10).public().to_string());
-    reload(&bed, "c");
-    wait_for("an echo with the server's new key", || ping(&bed));
+    assert!(!bed.ping(SERVER[0]), "the client knows the old one");
+    bed.edit("c", &key(2).public().to_string(), &key(10).public().to_string());
+    bed.reload("c");
+    wait_for("an echo with the server's new key", || bed.ping(SERVER[0]));
     bed.down();
 }

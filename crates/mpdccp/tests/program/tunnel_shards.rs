@@ -207,7 +207,7 @@ fn addresses_are_given_once_whichever_shard_is_asked() {
     ];
     bed.launch("");
     wait_for("an address from the first shard", || bed.status("c")["addresses"][0] == "10.71.0.2/24");
-    wait_for("an echo", || bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0])).status.success());
+    wait_for("an echo", || bed.ping(SERVER[0]));
     assert_eq!(bed.status("s")["peers"][1]["leased"][0], "10.71.0.2");
     bed.down();
 }

@@ -1,6 +1,7 @@
 //! Tests TCP connections carried by the tunnel as streams, as seen by the hosts.
 
-use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, inside, run, wait_for};
+use crate::common::spaces::Spaces;
+use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, inside, ip, run, wait_for};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
@@ -295,7 +296,7 @@ fn a_kill_switch_holds_for_connections() {
         format!("-n {} addr add 198.18.0.1/32 dev lo", bed.space[1]),
         format!("-n {} route add default via {}", bed.space[0], REMOTE[0]),
     ] {
-        assert!(run("ip", &command).status.success());
+        ip(&command);
     }
     bed.allowed = "\"0.0.0.0/0\"".into();
     bed.up_with("tcp = \"streams\"", "default_route = true\nkill_switch = true");
@@ -313,32 +314,14 @@ fn a_kill_switch_holds_for_connections() {
     bed.down();
 }
 
-/// A second server with the same inner addresses, behind the host of the first server.
-struct Second {
-    space: String,
-    end: Option<Child>,
-}
-
-impl Drop for Second {
-    fn drop(&mut self) {
-        if let Some(mut end) = self.end.take() {
-            // Ignore the error: the process may already have ended.
-            let _ = end.kill();
-            let _ = end.wait();
-        }
-        run("ip", &format!("netns del {}", self.space));
-    }
-}
-
 #[test]
 fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
     let Some(mut bed) = bed() else { return };
     let [c, s] = bed.space.clone();
-    let mut second = Second { space: format!("{s}2"), end: None };
-    let d = second.space.clone();
+    // A second server with the same inner addresses, behind the host of the first server.
+    let Some(mut second) = Spaces::new("mpt2-", &["d"], &[]) else { return };
+    let d = second.space("d");
     for command in [
-        format!("netns add {d}"),
-        format!("-n {d} link set lo up"),
         format!("link add q netns {s} type veth peer name q netns {d}"),
         format!("-n {s} addr add 192.168.73.1/24 dev q"),
         format!("-n {s} addr add fd73::1/64 dev q nodad"),
@@ -352,7 +335,7 @@ fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
         format!("-n {d} route add default via 192.168.73.1"),
         format!("-n {d} route add default via fd73::1"),
     ] {
-        assert!(run("ip", &command).status.success(), "{command}");
+        ip(&command);
     }
     bed.remote = [
         format!("[\"{}:6511\", \"192.168.73.2:6511\"]", REMOTE[0]),
@@ -362,27 +345,14 @@ fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
     let own = |path: &str| bed.path(path).to_str().unwrap().to_owned();
     let text = std::fs::read_to_string(bed.path("s.toml")).unwrap();
     std::fs::write(bed.path("d.toml"), text.replace(&own("s.sock"), &own("d.sock"))).unwrap();
-    let mut command = Command::new("ip");
-    command.args([
-        "netns",
-        "exec",
-        &d,
-        env!("CARGO_BIN_EXE_mpdccp"),
-        "tunnel",
-        "up",
-        "--config",
-        &own("d.toml"),
-    ]);
-    second.end = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let mut command = second.mpdccp("d", "tunnel up --config");
+    command.arg(bed.path("d.toml")).stderr(Stdio::null());
+    second.ends.push(command.spawn().unwrap());
     wait_for("the second server", || bed.path("d.sock").exists());
     let (mut near, mut far) = pair(&bed, 8_000);
     let left = bed.tunnel("s", &["drain", "--seconds", "1"]);
     assert_eq!(left.status.code(), Some(1), "one connection is still open");
-    wait_for("the client is with the second server", || {
-        bed.status("d")["peers"][0]["paths"]
-            .as_array()
-            .is_some_and(|paths| paths.len() == 2 && paths.iter().all(|path| path["state"] == "up"))
-    });
+    wait_for("the client is with the second server", || bed.has_both_paths("d"));
     let listener = inside(&d, || TcpListener::bind(at(SERVER[0], 8_001)).unwrap());
     let mut other = connect(&bed, 0, at(SERVER[0], 8_001)).unwrap();
     let (mut other_far, from) = accept(&listener);

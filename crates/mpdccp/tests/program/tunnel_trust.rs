@@ -203,10 +203,8 @@ fn a_wrong_key_is_hinted_at() {
     let log = bed.log("c");
     assert!(log.contains("mpdccp pubkey") && log.contains("preshared key"), "{log}");
     // Once the configuration has the right key again, the tunnel works.
-    let file = bed.path("c.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace(&wrong, &right)).unwrap();
-    assert!(bed.tunnel("c", &["reload"]).status.success());
+    bed.edit("c", &wrong, &right);
+    bed.reload("c");
     wait_for("a session", || bed.status("c")["peers"][0]["state"] == "open");
     bed.down();
 }

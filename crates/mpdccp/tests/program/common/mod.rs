@@ -7,15 +7,13 @@ pub(crate) mod stream;
 use dccp_secure::PrivateKey;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
+use spaces::Spaces;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Remote addresses of the paths. Path one uses IPv4; path two uses IPv6.
 pub(crate) const REMOTE: [&str; 2] = ["192.168.71.2", "fd71::2"];
@@ -27,7 +25,7 @@ pub(crate) const SERVER: [&str; 2] = ["10.71.0.1", "fd71:71::1"];
 pub(crate) struct Bed {
     /// Namespaces of the client and the server.
     pub(crate) space: [String; 2],
-    directory: tempfile::TempDir,
+    pub(crate) spaces: Spaces,
     /// Remotes of the client's paths, if they differ from the server's addresses. A TOML list gives a path
     /// several remotes.
     pub(crate) remote: [String; 2],
@@ -40,7 +38,6 @@ pub(crate) struct Bed {
     pub(crate) environment: Vec<(&'static str, String)>,
     /// Limit on descriptors of each end.
     pub(crate) descriptors: Option<u32>,
-    ends: Vec<Child>,
 }
 
 /// Returns why the tests cannot run here; `None` if they can.
@@ -99,9 +96,22 @@ pub(crate) fn run(program: &str, args: &str) -> Output {
     Command::new(program).args(args.split_whitespace()).output().unwrap()
 }
 
-fn ip(args: &str) {
+/// Runs `ip`, which must succeed.
+pub(crate) fn ip(args: &str) {
     let output = run("ip", args);
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Writes a file that only its owner can read.
+pub(crate) fn write_private(file: &Path, text: &str) {
+    std::fs::write(file, text).unwrap();
+    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+/// Returns the first Chromium found on this host.
+pub(crate) fn chromium() -> Option<&'static str> {
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs)
 }
 
 /// Prints that this test or a part of it was skipped. Prints directly to standard error, bypassing the test
@@ -121,7 +131,7 @@ pub(crate) fn able(programs: &[&str]) -> bool {
 
 /// Creates a test bed. If that is not possible here, prints the reason and returns `None`.
 pub(crate) fn bed() -> Option<Bed> {
-    able(&[]).then(Bed::new)
+    Spaces::new("mpt", &["c", "s"], &[]).map(Bed::new)
 }
 
 /// Returns the code blocks of this kind in a section of a page. A code block begins with three backquotes and
@@ -144,24 +154,17 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 impl Bed {
-    pub(crate) fn new() -> Bed {
-        let id = format!("mpt{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let space = [format!("{id}c"), format!("{id}s")];
+    fn new(spaces: Spaces) -> Bed {
         let bed = Bed {
-            space,
-            directory: tempfile::tempdir().unwrap(),
+            space: ["c", "s"].map(|name| spaces.space(name)),
+            spaces,
             remote: Default::default(),
             allowed: String::new(),
             change: Vec::new(),
             arguments: Vec::new(),
             environment: Vec::new(),
             descriptors: None,
-            ends: Vec::new(),
         };
-        for space in &bed.space {
-            ip(&format!("netns add {space}"));
-            ip(&format!("-n {space} link set lo up"));
-        }
         (0..2).for_each(|i| bed.link(i));
         bed
     }
@@ -180,7 +183,7 @@ impl Bed {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.spaces.path(name)
     }
 
     /// Starts both ends. `common` is added to both configurations. The ends have keys unless `common` turns
@@ -192,14 +195,14 @@ impl Bed {
     /// Starts both ends like [`up`](Self::up). `of_client` is added to the client's configuration.
     pub(crate) fn up_with(&mut self, common: &str, of_client: &str) {
         self.launch_with(common, of_client);
-        wait_for("both paths up", || {
-            ["c", "s"].iter().all(|end| {
-                let status = self.status(end);
-                status["peers"][0]["paths"]
-                    .as_array()
-                    .is_some_and(|paths| paths.len() == 2 && paths.iter().all(|path| path["state"] == "up"))
-            })
-        });
+        wait_for("both paths up", || ["c", "s"].iter().all(|end| self.has_both_paths(end)));
+    }
+
+    /// Returns whether an end has two paths, and both are up.
+    pub(crate) fn has_both_paths(&self, end: &str) -> bool {
+        let status = self.status(end);
+        let paths = status["peers"][0]["paths"].as_array();
+        paths.is_some_and(|paths| paths.len() == 2 && paths.iter().all(|path| path["state"] == "up"))
     }
 
     /// Starts both ends like [`up`](Self::up), but does not wait for the paths.
@@ -306,15 +309,15 @@ impl Bed {
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
         command.args(&self.arguments);
         // The server is always the first end in the list.
-        let at = if name == "s" { 0 } else { self.ends.len() };
-        self.ends.insert(at, command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
+        let at = if name == "s" { 0 } else { self.spaces.ends.len() };
+        self.spaces.ends.insert(at, command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
         let socket = self.path(&format!("{name}.sock"));
         wait_for("control socket", || socket.exists());
     }
 
     /// Restarts an end that was killed.
     pub(crate) fn again(&mut self, end: &str) {
-        let mut dead = self.ends.remove(usize::from(end == "c"));
+        let mut dead = self.spaces.ends.remove(usize::from(end == "c"));
         let _ = dead.wait();
         let _ = std::fs::remove_file(self.path(&format!("{end}.sock")));
         self.start(end);
@@ -340,9 +343,29 @@ impl Bed {
         paths.iter().rev().find(|p| p["name"] == name).cloned().unwrap_or_default()
     }
 
+    /// Changes a text of an end's configuration.
+    pub(crate) fn edit(&self, end: &str, from: &str, to: &str) {
+        let file = self.path(&format!("{end}.toml"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{from}");
+        std::fs::write(file, text.replacen(from, to, 1)).unwrap();
+    }
+
+    /// Reloads an end's configuration, which must succeed. Returns what the program prints.
+    pub(crate) fn reload(&self, end: &str) -> String {
+        let output = self.tunnel(end, &["reload"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Runs a program in the client's namespace.
     pub(crate) fn at_client(&self, command: &str) -> Output {
         run("ip", &format!("netns exec {} {command}", self.space[0]))
+    }
+
+    /// Returns whether an address answers the client.
+    pub(crate) fn ping(&self, to: &str) -> bool {
+        self.at_client(&format!("ping -c 1 -W 1 {to}")).status.success()
     }
 
     /// Returns tshark's output for the client's capture, one line per packet; `None` if tshark is not
@@ -372,7 +395,7 @@ impl Bed {
     pub(crate) fn pid(&self, end: &str) -> rustix::process::Pid {
         // The ends are listed in the order in which they were started.
         let at = ["s", "c", "d"].iter().position(|known| *known == end).unwrap();
-        rustix::process::Pid::from_child(&self.ends[at])
+        rustix::process::Pid::from_child(&self.spaces.ends[at])
     }
 
     /// Sends a signal to one end.
@@ -398,7 +421,7 @@ impl Bed {
 
     /// Waits until an end has exited. Returns its exit status.
     pub(crate) fn wait(&mut self, end: &str) -> std::process::ExitStatus {
-        self.ends[usize::from(end == "c")].wait().unwrap()
+        self.spaces.ends[usize::from(end == "c")].wait().unwrap()
     }
 
     /// Returns an end's threads: their IDs and names.
@@ -413,7 +436,7 @@ impl Bed {
 
     /// Stops both ends and checks that they clean up.
     pub(crate) fn down(&mut self) {
-        for mut child in self.ends.drain(..).rev() {
+        for mut child in self.spaces.ends.drain(..).rev() {
             let pid = rustix::process::Pid::from_child(&child);
             rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
             assert!(child.wait().unwrap().success());
@@ -423,26 +446,6 @@ impl Bed {
             assert!(!self.path(&format!("{name}.sock")).exists());
             let log = self.log(name);
             assert!(!log.contains("ERROR") && !log.contains("panicked"), "{log}");
-        }
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            for name in ["c", "s"] {
-                if self.path(&format!("{name}.log")).exists() {
-                    println!("--- {name}\n{}", self.log(name));
-                }
-            }
-        }
-        for child in &mut self.ends {
-            // Ignore the error: the process may already have ended.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        for space in &self.space {
-            run("ip", &format!("netns del {space}"));
         }
     }
 }

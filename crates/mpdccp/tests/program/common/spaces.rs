@@ -1,10 +1,11 @@
 //! Named network namespaces, a directory for their files, and tunnel ends in them. Dropping the value removes
 //! everything.
 
-use super::{able, run, wait_for};
+use super::{able, run, wait_for, write_private};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) struct Spaces {
     id: String,
@@ -20,7 +21,8 @@ impl Spaces {
         if !able(programs) {
             return None;
         }
-        let id = format!("{id}{}", std::process::id());
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{id}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let spaces = Spaces { id, names, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
         for name in names {
             assert!(run("ip", &format!("netns add {}", spaces.space(name))).status.success());
@@ -44,7 +46,9 @@ impl Spaces {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
-    fn command(&self, name: &str, program: &str) -> Command {
+    /// Returns a command that runs a program in a namespace. `ip` replaces itself with the program (exec), so
+    /// the started process becomes the program.
+    pub(crate) fn command(&self, name: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.space(name), program]);
         command
@@ -66,8 +70,14 @@ impl Spaces {
     /// Writes the configuration of a tunnel end.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
-        std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        write_private(&file, &format!("control = {control:?}\n{text}"));
+    }
+
+    /// Replaces a file in /etc for programs in a namespace.
+    pub(crate) fn etc(&self, name: &str, file: &str, text: &str) {
+        let directory = format!("/etc/netns/{}", self.space(name));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(format!("{directory}/{file}"), text).unwrap();
     }
 
     /// Starts a tunnel end whose configuration exists.

@@ -1,11 +1,8 @@
-//! Runs both ends of `mpdccp perf` on loopback, either on the host or in a network namespace. Dropping the
-//! place removes the namespace.
+//! Runs both ends of `mpdccp perf` on loopback, either on the host or in a network namespace.
 
-use crate::common::able;
+use crate::common::spaces::Spaces;
 use serde_json::Value;
-use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,39 +10,26 @@ const MPDCCP: &str = env!("CARGO_BIN_EXE_mpdccp");
 
 /// The place where both ends run.
 pub(crate) struct Place {
-    space: Option<String>,
+    spaces: Option<Spaces>,
 }
 
 impl Place {
     /// Runs both ends on this host without a namespace. Suitable for UDP, whose ports do not conflict with
     /// those of other programs.
     pub(crate) fn host() -> Place {
-        Place { space: None }
+        Place { spaces: None }
     }
 
     /// Runs both ends in a separate namespace. If the namespace cannot be created, prints the reason and
     /// returns `None`.
-    pub(crate) fn namespace(test: &str) -> Option<Place> {
-        if !able(&[]) {
-            return None;
-        }
-        let space = format!("mpperf{}-{test}", std::process::id());
-        for args in [&["netns", "add", &space][..], &["-n", &space, "link", "set", "lo", "up"]] {
-            let output = Command::new("ip").args(args).output().unwrap();
-            assert!(output.status.success(), "ip {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Some(Place { space: Some(space) })
+    pub(crate) fn namespace() -> Option<Place> {
+        Some(Place { spaces: Some(Spaces::new("mpperf", &["p"], &[])?) })
     }
 
     fn command(&self, program: &str) -> Command {
-        match &self.space {
+        match &self.spaces {
             None => Command::new(program),
-            Some(space) => {
-                let mut command = Command::new("ip");
-                // `ip` replaces itself with the program (exec), so the started process becomes the program.
-                command.args(["netns", "exec", space, program]);
-                command
-            }
+            Some(spaces) => spaces.command("p", program),
         }
     }
 
@@ -132,12 +116,9 @@ impl Place {
         (records, output)
     }
 
-    /// Defines host names in the namespace, until the returned value is dropped.
-    pub(crate) fn hosts(&self, text: &str) -> Hosts {
-        let dir = PathBuf::from("/etc/netns").join(self.space.as_ref().unwrap());
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("hosts"), text).unwrap();
-        Hosts(dir)
+    /// Defines host names in the namespace.
+    pub(crate) fn hosts(&self, text: &str) {
+        self.spaces.as_ref().unwrap().etc("p", "hosts", text);
     }
 
     /// Runs a client and a server that serves only this client. Returns the records of both. `{port}` has the
@@ -161,14 +142,6 @@ impl Place {
     }
 }
 
-pub(crate) struct Hosts(PathBuf);
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 pub(crate) struct Server {
     pub(crate) child: Child,
     stdout: BufReader<ChildStdout>,
@@ -183,14 +156,6 @@ impl Server {
         self.child.wait().unwrap();
         let lines = self.stdout.by_ref().lines().map(Result::unwrap);
         lines.map(|line| serde_json::from_str(&line).unwrap()).collect()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(space) = &self.space {
-            let _ = Command::new("ip").args(["netns", "del", space]).status();
-        }
     }
 }
 
