@@ -148,12 +148,8 @@ fn a_dead_path_does_not_hold_up_the_close() {
 fn close_req_is_answered_with_the_other_key() {
     let (mut net, id) = Net::connected(1, 2, config());
     // Changes the server's Close to a CloseReq, which a server sends if its peer is to hold TIMEWAIT.
-    net.meddler = Some(Box::new(|from, _, bytes| {
-        if from == Server && is_type(bytes, PacketType::Close) {
-            bytes[8] = PacketType::CloseReq.number() << 1 | 1;
-        }
-        true
-    }));
+    let change = |bytes: &mut Vec<u8>| bytes[8] = PacketType::CloseReq.number() << 1 | 1;
+    net.meddler = Some(changing(Server, PacketType::Close, change));
     let sid = net.server_id();
     net.server.close(net.now, sid);
     net.run(Duration::from_millis(15));
@@ -225,8 +221,7 @@ fn mp_close_means_nothing_on_data() {
         let first = !done && from == Client && is_type(bytes, PacketType::Data);
         done |= first;
         if first {
-            let option = [&[46, 3 + key.len() as u8, 10][..], &key].concat();
-            *bytes = with_options(bytes, &[Packet::parse(bytes).unwrap().option_bytes, &option].concat());
+            append(bytes, &[&[46, 3 + key.len() as u8, 10][..], &key].concat());
         }
         true
     }));
@@ -282,13 +277,7 @@ fn data_in_order_of_arrival_before_the_close_is_delivered() {
 #[test]
 fn data_for_an_application_that_does_not_listen_is_dropped() {
     let (mut net, id) = Net::connected(1, 1, config());
-    net.meddler = Some(Box::new(|from, _, bytes| {
-        if from == Server && is_type(bytes, PacketType::Ack) {
-            let options = [Packet::parse(bytes).unwrap().option_bytes, &[40, 3, 0x90]].concat();
-            *bytes = with_options(bytes, &options);
-        }
-        true
-    }));
+    net.meddler = Some(changing(Server, PacketType::Ack, |bytes| append(bytes, &[40, 3, 0x90])));
     net.stream(Client, id, 0, 1, Duration::from_secs(1));
     net.stream(Client, id, 1, 10, Duration::from_millis(4));
     let status = net.status(Client, id);
@@ -312,12 +301,8 @@ fn an_empty_mp_close_is_no_key() {
     let (mut net, id) = Net::connected(1, 2, config());
     let mut options = OptionBuf::new();
     options.push(&Opt::Mp(MpOption::Close(&[])));
-    net.meddler = Some(Box::new(move |from, _, bytes| {
-        if from == Server && is_type(bytes, PacketType::Close) {
-            *bytes = with_options(bytes, options.as_bytes());
-        }
-        true
-    }));
+    let change = move |bytes: &mut Vec<u8>| *bytes = with_options(bytes, options.as_bytes());
+    net.meddler = Some(changing(Server, PacketType::Close, change));
     let sid = net.server_id();
     net.server.close(net.now, sid);
     net.run(Duration::from_millis(30));

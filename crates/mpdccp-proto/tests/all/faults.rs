@@ -7,14 +7,32 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
 /// Runs a session over two paths, with the meddler handling the packets of path 1.
-fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net, SessionId) {
+fn joined_with(mut meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net, SessionId) {
     let mut net = Net::new(1, 2, config());
-    let mut meddler = meddler;
     net.meddler = Some(Box::new(move |from, path, bytes| path == 0 || meddler(from, bytes)));
     let id = net.connect(config());
     net.run(Duration::from_millis(500));
     (net, id)
 }
+
+/// Runs a session over two paths, and changes an end's packets of this type on path 1.
+fn joined_changing(
+    end: End,
+    ptype: PacketType,
+    change: impl FnMut(&mut Vec<u8>) + 'static,
+) -> (Net, SessionId) {
+    let mut meddler = changing(end, ptype, change);
+    joined_with(move |from, bytes| meddler(from, 1, bytes))
+}
+
+/// Sets the version that a Request asks for, and the unassigned bits behind it.
+fn set_version(bytes: &mut [u8], version: u8) {
+    let at = bytes.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
+    bytes[at + 3] = version;
+}
+
+/// An MP_RTT with an impossible length.
+const MALFORMED: [u8; 4] = [46, 4, 6, 0];
 
 /// Checks that the first subflow continues undisturbed.
 fn first_path_works(net: &mut Net, id: SessionId) {
@@ -30,12 +48,7 @@ fn reset_codes(net: &Net, from: End) -> Vec<ResetCode> {
 
 #[test]
 fn wrong_hmac_in_the_ack() {
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Client && is_type(bytes, PacketType::Ack) {
-            spoil(bytes, 5, 10);
-        }
-        true
-    });
+    let (mut net, id) = joined_changing(Client, PacketType::Ack, |bytes| _ = spoil(bytes, 5, 10));
     let sid = net.server_id();
     assert!(counter(&net.status(Server, sid), "join_wrong_hmac") > 0);
     assert_eq!(net.status(Server, sid).paths.len(), 1);
@@ -46,12 +59,7 @@ fn wrong_hmac_in_the_ack() {
 
 #[test]
 fn no_hmac_in_the_ack() {
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Client && is_type(bytes, PacketType::Ack) {
-            *bytes = with_options(bytes, &[]);
-        }
-        true
-    });
+    let (mut net, id) = joined_changing(Client, PacketType::Ack, |bytes| *bytes = with_options(bytes, &[]));
     let sid = net.server_id();
     assert!(counter(&net.status(Server, sid), "join_without_hmac") > 0);
     assert_eq!(net.status(Server, sid).paths.len(), 1);
@@ -70,12 +78,7 @@ fn nothing_is_sent_on_a_join_before_its_hmac() {
 
 #[test]
 fn wrong_hmac_in_the_response() {
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Server {
-            spoil(bytes, 5, 22);
-        }
-        true
-    });
+    let (mut net, id) = joined_changing(Server, PacketType::Response, |bytes| _ = spoil(bytes, 5, 22));
     assert!(counter(&net.status(Client, id), "join_wrong_hmac") > 0);
     assert_eq!(reset_codes(&net, Client), [ResetCode::OptionError]);
     assert!(net.logged(Client, PacketType::Ack).iter().all(|l| l.path == 0));
@@ -84,12 +87,7 @@ fn wrong_hmac_in_the_response() {
 
 #[test]
 fn wrong_ci_in_the_response() {
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Server {
-            spoil(bytes, 1, 5);
-        }
-        true
-    });
+    let (mut net, id) = joined_changing(Server, PacketType::Response, |bytes| _ = spoil(bytes, 1, 5));
     assert!(counter(&net.status(Client, id), "join_wrong_ci") > 0);
     first_path_works(&mut net, id);
 }
@@ -97,16 +95,11 @@ fn wrong_ci_in_the_response() {
 /// RFC 9897 section 3.3: the Response to a join must confirm the version too.
 #[test]
 fn a_join_response_without_the_version_is_refused() {
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Server && is_type(bytes, PacketType::Response) {
-            let packet = Packet::parse(bytes).unwrap();
-            let options: Vec<Opt<'_>> =
-                packet.options().flatten().filter(|o| matches!(o, Opt::Mp(_))).collect();
-            let mut buf = dccp_wire::OptionBuf::new();
-            options.iter().for_each(|o| assert!(buf.push(o)));
-            *bytes = with_options(bytes, buf.as_bytes());
-        }
-        true
+    let (mut net, id) = joined_changing(Server, PacketType::Response, |bytes| {
+        let mut buf = dccp_wire::OptionBuf::new();
+        let options = Packet::parse(bytes).unwrap().options().flatten();
+        options.filter(|o| matches!(o, Opt::Mp(_))).for_each(|o| assert!(buf.push(&o)));
+        *bytes = with_options(bytes, buf.as_bytes());
     });
     assert_eq!(reset_codes(&net, Client)[0], ResetCode::OptionError);
     assert!(counter(&net.status(Client, id), "join_other_version") > 0);
@@ -115,12 +108,7 @@ fn a_join_response_without_the_version_is_refused() {
 
 #[test]
 fn unknown_ci() {
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Client {
-            spoil(bytes, 1, 5);
-        }
-        true
-    });
+    let (mut net, id) = joined_changing(Client, PacketType::Request, |bytes| _ = spoil(bytes, 1, 5));
     assert!(counted(&net.server.stats().counters, "join_unknown_ci") > 0);
     assert_eq!(reset_codes(&net, Server), [ResetCode::ConnectionRefused]);
     first_path_works(&mut net, id);
@@ -143,31 +131,17 @@ fn unknown_ci() {
 
 #[test]
 fn other_version_in_a_join() {
-    let (mut net, id) = joined_with(|from, bytes| {
-        if from == Client && is_type(bytes, PacketType::Request) {
-            let at = bytes.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
-            bytes[at + 3] = 0x10;
-        }
-        true
-    });
+    let (mut net, id) = joined_changing(Client, PacketType::Request, |bytes| set_version(bytes, 0x10));
     assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
     first_path_works(&mut net, id);
 }
 
 /// Adds an MP_RTT with an impossible length to the client's Requests.
-fn malform(from: End, bytes: &mut Vec<u8>) -> bool {
-    if from == Client && is_type(bytes, PacketType::Request) {
-        let options = [Packet::parse(bytes).unwrap().option_bytes, &[46, 4, 6, 0]].concat();
-        *bytes = with_options(bytes, &options);
-    }
-    true
-}
-
 /// RFC 4340 section 5.8: a plain server does not know multipath options, so it ignores malformed ones, too.
 #[test]
 fn malformed_mp_option_at_a_plain_server() {
     let mut net = Net::new(1, 1, plain());
-    net.meddler = Some(Box::new(|from, _, bytes| malform(from, bytes)));
+    net.meddler = Some(changing(Client, PacketType::Request, |bytes| append(bytes, &MALFORMED)));
     net.connect(falls_back());
     net.run(Duration::from_millis(300));
     assert_eq!(reset_codes(&net, Server), []);
@@ -177,7 +151,7 @@ fn malformed_mp_option_at_a_plain_server() {
 #[test]
 fn malformed_mp_option_at_first() {
     let mut net = Net::new(1, 1, config());
-    net.meddler = Some(Box::new(|from, _, bytes| malform(from, bytes)));
+    net.meddler = Some(changing(Client, PacketType::Request, |bytes| append(bytes, &MALFORMED)));
     net.connect(config());
     net.run(Duration::from_millis(300));
     // RFC 9897 sections 3.5 and 3.6.
@@ -188,20 +162,14 @@ fn malformed_mp_option_at_first() {
 
 #[test]
 fn malformed_mp_option_in_a_join() {
-    let (mut net, id) = joined_with(malform);
+    let (mut net, id) = joined_changing(Client, PacketType::Request, |bytes| append(bytes, &MALFORMED));
     assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
     first_path_works(&mut net, id);
 }
 
 #[test]
 fn unassigned_bits_of_the_version_are_ignored() {
-    let (net, _) = joined_with(|from, bytes| {
-        if from == Client && is_type(bytes, PacketType::Request) {
-            let at = bytes.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
-            bytes[at + 3] = 0x0f;
-        }
-        true
-    });
+    let (net, _) = joined_changing(Client, PacketType::Request, |bytes| set_version(bytes, 0x0f));
     assert_eq!(reset_codes(&net, Server), []);
     assert!(net.logged(Server, PacketType::Response).iter().any(|l| l.path == 1));
 }
@@ -358,12 +326,9 @@ fn other_version_or_key_type_at_first() {
     for (what, wanted) in [("version", [34, 4, 10, 0]), ("key type", [46, 17, 3, 0])] {
         for fallback in [Fallback::Refuse, Fallback::Plain] {
             let mut net = Net::new(1, 1, SessionConfig { fallback, ..config() });
-            net.meddler = Some(Box::new(move |from, _, bytes| {
-                if from == Client && is_type(bytes, PacketType::Request) {
-                    let at = bytes.windows(4).position(|w| w == wanted).unwrap();
-                    bytes[at + if wanted[0] == 34 { 3 } else { 8 }] = 0x10;
-                }
-                true
+            net.meddler = Some(changing(Client, PacketType::Request, move |bytes| {
+                let at = bytes.windows(4).position(|w| w == wanted).unwrap();
+                bytes[at + if wanted[0] == 34 { 3 } else { 8 }] = 0x10;
             }));
             let id = net.connect(SessionConfig { fallback, ..config() });
             net.run(Duration::from_millis(300));
@@ -384,14 +349,11 @@ fn other_version_or_key_type_at_first() {
 fn the_known_version_of_a_list_is_selected() {
     // RFC 9897 section 3.1: the list is in order of preference. In this list, versions 2 and 1 come before 0.
     let mut net = Net::new(1, 1, config());
-    net.meddler = Some(Box::new(move |from, _, bytes| {
-        if from == Client && is_type(bytes, PacketType::Request) {
-            let options = Packet::parse(bytes).unwrap().option_bytes.to_vec();
-            let at = options.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
-            let several = [&options[..at], &[34, 6, 10, 0x20, 0x10, 0], &options[at + 4..]].concat();
-            *bytes = with_options(bytes, &several);
-        }
-        true
+    net.meddler = Some(changing(Client, PacketType::Request, |bytes| {
+        let options = Packet::parse(bytes).unwrap().option_bytes;
+        let at = options.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
+        let several = [&options[..at], &[34, 6, 10, 0x20, 0x10, 0], &options[at + 4..]].concat();
+        *bytes = with_options(bytes, &several);
     }));
     let id = net.connect(config());
     net.run(Duration::from_millis(300));
@@ -407,14 +369,9 @@ fn the_known_version_of_a_list_is_selected() {
 #[test]
 fn two_keys_in_the_response() {
     let mut net = Net::new(1, 1, config());
-    net.meddler = Some(Box::new(move |from, _, bytes| {
-        if from == Server && is_type(bytes, PacketType::Response) {
-            let mut options = vec![46, 26, 3, 0, 0, 0, 0, 9];
-            options.extend([[0; 9], [0; 9]].concat());
-            options.extend([33, 5, 10, 0, 0]);
-            *bytes = with_options(bytes, &options);
-        }
-        true
+    net.meddler = Some(changing(Server, PacketType::Response, |bytes| {
+        let options = [&[46u8, 26, 3, 0, 0, 0, 0, 9][..], &[0; 18], &[33, 5, 10, 0, 0]].concat();
+        *bytes = with_options(bytes, &options);
     }));
     net.connect(config());
     net.run(Duration::from_millis(300));
@@ -427,12 +384,11 @@ fn late_join_ack_is_repeated() {
     // The server's Ack that confirms the join is lost once. The join must still complete, even if no data is
     // sent.
     let mut lost = 0;
-    let (net, id) = joined_with(move |from, bytes| {
+    let (mut net, id) = joined_with(move |from, bytes| {
         let drop = from == Server && is_type(bytes, PacketType::Ack) && lost < 1;
         lost += u32::from(drop);
         !drop
     });
-    let mut net = net;
     net.run(Duration::from_secs(3));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
     let acks = net.log.iter().filter(|l| l.path == 1 && matches!(l.mp()[..], [MpOption::Hmac(_)]));

@@ -177,12 +177,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     assert_eq!(missing(&net, 220), 1);
     assert_eq!(counter(&net.status(Server, net.server_id()), "implausible_mp_seq"), 1);
     // If the peer continues from the changed number, the receiver follows.
-    net.meddler = Some(Box::new(move |from, _, bytes| {
-        if from == Client && is_type(bytes, PacketType::Data) {
-            spoil(bytes, 4, 4);
-        }
-        true
-    }));
+    net.meddler = Some(changing(Client, PacketType::Data, |bytes| _ = spoil(bytes, 4, 4)));
     net.stream(Client, id, 220, 200, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(missing(&net, 420), 1 + 7);

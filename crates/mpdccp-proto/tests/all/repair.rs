@@ -149,12 +149,7 @@ fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
 fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
     let mut net = Net::new(1, 1, waits());
     // Changes the private option in the Response, so that the server does not seem to support it.
-    net.meddler = Some(Box::new(|from, _, bytes| {
-        if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
-            spoil(bytes, 11, 3);
-        }
-        true
-    }));
+    net.meddler = Some(changing(Server, dccp_wire::PacketType::Response, |bytes| _ = spoil(bytes, 11, 3)));
     let id = net.connect(waits());
     net.run(Duration::from_millis(500));
     let before = net.log.len();

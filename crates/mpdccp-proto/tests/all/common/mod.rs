@@ -487,6 +487,21 @@ pub fn spoil(bytes: &mut [u8], subtype: u8, at: usize) -> bool {
     false
 }
 
+/// Returns a meddler that changes an end's packets of this type.
+pub fn changing(end: End, ptype: PacketType, mut change: impl FnMut(&mut Vec<u8>) + 'static) -> Meddler {
+    Box::new(move |from, _, bytes| {
+        if from == end && is_type(bytes, ptype) {
+            change(bytes);
+        }
+        true
+    })
+}
+
+/// Adds options behind those that the packet has.
+pub fn append(bytes: &mut Vec<u8>, options: &[u8]) {
+    *bytes = with_options(bytes, &[Packet::parse(bytes).unwrap().option_bytes, options].concat());
+}
+
 pub fn is_type(bytes: &[u8], ptype: PacketType) -> bool {
     Packet::parse(bytes).is_ok_and(|p| p.header.ptype == ptype)
 }
