@@ -136,7 +136,6 @@ fn other_version_in_a_join() {
     first_path_works(&mut net, id);
 }
 
-/// Adds an MP_RTT with an impossible length to the client's Requests.
 /// RFC 4340 section 5.8: a plain server does not know multipath options, so it ignores malformed ones, too.
 #[test]
 fn malformed_mp_option_at_a_plain_server() {

@@ -1,7 +1,7 @@
 //! Tests of single features of the tunnel.
 
 use crate::host::{BOTH_VERSIONS, UNIX};
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up, up_with};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Prio;
 use mpdccp_tunnel::{Answer, Command, StateFile};
@@ -43,8 +43,7 @@ fn carry(world: &mut World) {
 #[test]
 fn a_restarted_server_begins_from_what_its_paths_carried() {
     let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
-    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([one(), one()], "");
     carry(&mut world);
     // The server is killed. Its capacity file is at most a minute old.
     let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
@@ -74,8 +73,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
 #[test]
 fn a_path_that_joins_again_begins_from_what_it_carried() {
     let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
-    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([one(), one()], "");
     carry(&mut world);
     world.change(0, "p0", |access| access.up = false);
     world.run(Duration::from_secs(30));
@@ -103,8 +101,7 @@ fn paths_begin_afresh_without_careful_resume() {
     carry(&mut world);
     assert!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].contains("c0 a "));
     world.restart(SERVERS[0], &off);
-    let now = world.now;
-    world.hosts[0].restart(now);
+    world.hosts[0].restart(world.now);
     world.run(Duration::from_secs(20));
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
@@ -126,12 +123,11 @@ fn the_socket_of_a_suspect_path_is_told() {
 #[test]
 fn a_foreign_source_is_dropped_and_counted() {
     let mut world = up();
-    let now = world.now;
     let mut packet = vec![0; 40];
     (packet[0], packet[3]) = (0x45, 40);
     packet[12..16].copy_from_slice(&inner(1).octets());
     packet[16..20].copy_from_slice(&inner(SERVERS[0]).octets());
-    world.hosts[0].packet(now, mpdccp_tunnel::Packet::Interface(packet));
+    world.hosts[0].packet(world.now, mpdccp_tunnel::Packet::Interface(packet));
     world.run(SECOND);
     let server = &world.hosts[SERVERS[0]];
     let drops = server.tunnel.status(&server.endpoint, world.now, None).tun.drops;
@@ -265,8 +261,7 @@ fn a_lost_access_network_is_survived_and_comes_back() {
 #[test]
 fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
     let file = ClientFile { quota: true, ..ClientFile::new() };
-    let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([file, ClientFile::new()], "");
     assert_eq!(world.path(0, "a").unwrap().priority, 3);
     let a = *world.hosts[0].sockets.iter().find(|(_, s)| s.interface == "p0").unwrap().0;
     world.hosts[0].sockets.get_mut(&a).unwrap().bytes += 2_000_000;
@@ -402,9 +397,8 @@ fn a_server_gives_no_more_than_allowed_ips() {
     assert!(logged(&world, 0, "not within allowed_ips"));
     // A prefix of length 0 allows every address but no route, not even one to the network of an address.
     let mut world = world_with(POOL);
-    let now = world.now;
     world.hosts[0].text = world.hosts[0].text.replace("\"10.0.0.0/24\", \"10.9.0.0/16\"", "\"0.0.0.0/0\"");
-    world.hosts[0].restart(now);
+    world.hosts[0].restart(world.now);
     world.run(Duration::from_secs(20));
     let own = &world.hosts[0].addresses;
     assert!(own.len() == 1 && own.iter().all(|net| net.prefix_len() == 32), "{own:?}");
@@ -469,8 +463,7 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
     let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
-    let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([file, ClientFile::new()], "");
     world.hosts[0].clock = -(UNIX as i64);
     world.hosts[0].restart(world.now);
     world.run(Duration::from_secs(20));
@@ -482,8 +475,7 @@ fn a_client_whose_clock_is_set_back_gets_in() {
 fn each_end_may_restart() {
     let mut world = up();
     for host in [0, SERVERS[0]] {
-        let now = world.now;
-        world.hosts[host].restart(now);
+        world.hosts[host].restart(world.now);
         world.run(Duration::from_secs(40));
         let server = world.server_of(0).unwrap();
         assert!(world.reaches(0, server) && world.reaches(server, 0), "after host {host}");
@@ -494,8 +486,7 @@ fn each_end_may_restart() {
 #[test]
 fn a_name_leads_elsewhere_when_its_address_does_not_answer() {
     let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };
-    let mut world = World::new([named, ClientFile::new()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([named, ClientFile::new()], "");
     assert_eq!(world.server_of(0), Some(SERVERS[0]));
     world.hosts[SERVERS[0]].stopped = true;
     world.hosts[0].dns = 2;
@@ -508,8 +499,7 @@ fn a_name_leads_elsewhere_when_its_address_does_not_answer() {
 fn a_pattern_finds_the_address_of_a_name_that_its_interface_can_reach() {
     let remote = format!("\"{BOTH_VERSIONS}\"");
     let named = ClientFile { interface: "p*", second: None, remote, ..ClientFile::new() };
-    let mut world = World::new([named, ClientFile::new()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([named, ClientFile::new()], "");
     assert_eq!(world.server_of(0), Some(SERVERS[0]), "{:?}", world.hosts[0].log);
 }
 
@@ -598,8 +588,7 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
 fn a_path_that_closes_is_charged_to_its_end() {
     for (with_peer, ends) in [(false, false), (true, false), (false, true)] {
         let file = ClientFile { quota: true, ..ClientFile::new() };
-        let mut world = World::new([file.clone(), ClientFile::new()], &server_text([true; CLIENTS], ""));
-        world.run(SOON);
+        let mut world = up_with([file.clone(), ClientFile::new()], "");
         let use_path = |world: &mut World, bytes| {
             let path = world.hosts[0].sockets.values_mut().find(|socket| socket.interface == "p0");
             path.unwrap().bytes += bytes;
@@ -631,8 +620,7 @@ fn a_peer_cannot_fill_the_log() {
     let mut world = up();
     let before = world.hosts[SERVERS[0]].log.len();
     for _ in 0..60 {
-        let now = world.now;
-        world.hosts[0].restart(now);
+        world.hosts[0].restart(world.now);
         world.run(Duration::from_millis(500));
     }
     let lines = &world.hosts[SERVERS[0]].log[before..];

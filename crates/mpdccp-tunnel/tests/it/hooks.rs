@@ -1,6 +1,6 @@
 //! Calls of the owner's hook program, and name servers behind the tunnel.
 
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, inner, server_text};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, inner, server_text, up_with};
 use mpdccp_tunnel::{Command, Hook, HookEvent};
 use mpdccp_units::Duration;
 use std::net::IpAddr;
@@ -14,8 +14,7 @@ fn told(world: &mut World, host: usize) -> Vec<(HookEvent, String, Option<String
 fn hooks_and_name_servers_follow_sessions_and_paths() {
     let extra = "dns = [\"10.0.0.1\"]\nhook = \"/etc/mpdccp/hook\"".to_owned();
     let files = [ClientFile { extra, ..ClientFile::new() }, ClientFile::new()];
-    let mut world = World::new(files, &server_text([true; CLIENTS], ""));
-    world.run(SECOND * 5);
+    let mut world = up_with(files, "");
     let up = |path: &str| (HookEvent::PathUp, "hub".to_owned(), Some(path.to_owned()));
     let first = told(&mut world, 0);
     assert_eq!(first[0], (HookEvent::SessionUp, "hub".to_owned(), None), "{first:?}");
@@ -31,8 +30,7 @@ fn hooks_and_name_servers_follow_sessions_and_paths() {
     }
     let down = (HookEvent::PathDown, "hub".to_owned(), Some("a".to_owned()));
     assert_eq!(told(&mut world, 0), [down], "once");
-    let now = world.now;
-    world.hosts[0].command(now, Command::ShutDown);
+    world.hosts[0].command(world.now, Command::ShutDown);
     world.run(SECOND * 3);
     let last = told(&mut world, 0);
     assert_eq!(last.iter().filter(|(event, ..)| *event == HookEvent::SessionDown).count(), 1, "{last:?}");
@@ -49,12 +47,10 @@ fn ends(world: &mut World, peer: &str) -> usize {
 fn hooks_follow_sessions_that_this_end_gives_up() {
     let file =
         || ClientFile { second: None, extra: "hook = \"/etc/mpdccp/hook\"".into(), ..ClientFile::new() };
-    let mut world = World::new([file(), file()], &server_text([true; CLIENTS], ""));
-    world.run(SECOND * 5);
+    let mut world = up_with([file(), file()], "");
     assert_eq!(ends(&mut world, "hub"), 0);
     // The reload replaces the only path.
-    let now = world.now;
-    world.hosts[0].reload(now, &ClientFile { interface: "p1", ..file() }.text(0));
+    world.hosts[0].reload(world.now, &ClientFile { interface: "p1", ..file() }.text(0));
     world.run(SECOND * 5);
     assert_eq!(ends(&mut world, "hub"), 1);
     // The server falls silent.
@@ -66,8 +62,7 @@ fn hooks_follow_sessions_that_this_end_gives_up() {
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
     assert_eq!(ends(&mut world, "hub"), 1);
     // The reload replaces the peer.
-    let now = world.now;
-    world.hosts[0].reload(now, &file().text(0).replace("\"hub\"", "\"other\""));
+    world.hosts[0].reload(world.now, &file().text(0).replace("\"hub\"", "\"other\""));
     world.run(SECOND);
     assert_eq!(ends(&mut world, "hub"), 1);
 }
@@ -83,8 +78,7 @@ fn hooks_of_a_server_follow_sessions_that_are_replaced() {
     };
     world.run(SECOND * 5);
     assert_eq!(of_session(&mut world), [HookEvent::SessionUp]);
-    let now = world.now;
-    world.hosts[0].restart(now);
+    world.hosts[0].restart(world.now);
     world.run(SECOND * 20);
     assert_eq!(of_session(&mut world), [HookEvent::SessionDown, HookEvent::SessionUp]);
 }

@@ -238,7 +238,7 @@ impl Host {
     }
 
     pub(crate) fn tell(&mut self, now: Time, event: HostEvent) {
-        self.tunnel.handle_host(&mut self.endpoint, now, event);
+        self.answer(now, event);
         self.act(now);
     }
 
@@ -262,38 +262,33 @@ impl Host {
     /// Executes the tunnel's actions.
     pub(crate) fn act(&mut self, now: Time) {
         while let Some(action) = self.tunnel.poll_action() {
-            let answer = match action {
-                Action::OpenPath(path) if self.slow => {
-                    self.slowly.push(path);
-                    None
+            match action {
+                Action::OpenPath(path) if self.slow => self.slowly.push(path),
+                Action::OpenPath(path) => {
+                    let opened = self.open(now, path);
+                    self.answer(now, opened);
                 }
-                Action::OpenPath(path) => Some(self.open(now, path)),
                 Action::CloseSocket(socket) => {
                     assert!(self.sockets.remove(&socket).is_some(), "closed twice, or never opened");
-                    None
                 }
-                Action::Look { socket, remote, own } => self.look(now, socket, remote, own),
-                Action::Suspect(socket) => {
-                    self.suspected.insert(socket);
-                    continue;
+                Action::Look { socket, remote, own } => {
+                    let looked = self.look(now, socket, remote, own);
+                    self.answer(now, looked);
                 }
+                Action::Suspect(socket) => _ = self.suspected.insert(socket),
                 Action::TellServer { socket, advertised, .. } => {
                     self.advertised.insert(socket, advertised);
-                    None
                 }
                 Action::ListInterfaces => {
                     let up = self.access.iter().filter(|(_, access)| access.up);
                     let list = up.map(|(name, _)| Interface { name: name.clone(), v4: true, v6: false });
-                    Some(HostEvent::Interfaces(list.collect()))
+                    let list = HostEvent::Interfaces(list.collect());
+                    self.answer(now, list);
                 }
                 Action::AddRoute { net, replace } => {
                     assert!(self.routes.insert(net) || replace, "{net} is routed already");
-                    None
                 }
-                Action::DeleteRoute(net) => {
-                    assert!(self.routes.remove(&net), "{net} is not routed");
-                    None
-                }
+                Action::DeleteRoute(net) => assert!(self.routes.remove(&net), "{net} is not routed"),
                 Action::SetAddresses { remove, add } => {
                     let v6 = add.iter().any(|net| net.addr().is_ipv6());
                     assert!(!v6 || self.mtu >= 1280, "Linux refuses an IPv6 address at this MTU");
@@ -305,77 +300,53 @@ impl Host {
                         IpAddr::V6(_) => None,
                     };
                     self.given = add.iter().find_map(v4).or(self.given);
-                    Some(HostEvent::AddressesSet(Ok(())))
+                    self.answer(now, HostEvent::AddressesSet(Ok(())));
                 }
                 Action::SetMtu(mtu) => {
                     self.mtu = mtu;
-                    Some(HostEvent::MtuSet(mtu, Ok(())))
+                    self.answer(now, HostEvent::MtuSet(mtu, Ok(())));
                 }
-                Action::Save(file, text) => {
-                    self.saved.insert(file, text);
-                    None
-                }
+                Action::Save(file, text) => _ = self.saved.insert(file, text),
                 Action::SaveLine(file, line, text) => {
                     mpdccp_tunnel::put_line(self.saved.entry(file).or_default(), line, &text);
-                    None
                 }
                 Action::AddPeer { peer, key, .. } => {
                     assert!(self.peers.insert(key, peer).is_none(), "a key of two peers");
-                    None
                 }
                 Action::RemovePeer(peer) => {
                     self.peers.retain(|_, number| *number != peer);
                     self.channels.retain(|_, (number, ..)| *number != peer);
-                    None
                 }
                 Action::Reply(id, answer) => {
                     assert!(self.replies.insert(id, answer).is_none(), "answered twice");
-                    None
                 }
                 Action::Log(level, message) => {
                     if level == Level::Warn {
                         self.warned.push(message.clone());
                     }
                     self.log.push(message);
-                    None
                 }
-                Action::Tcp(command) => {
-                    self.told.push(command);
-                    None
-                }
-                Action::WriteInner(packet) => {
-                    self.received.push(packet);
-                    None
-                }
-                Action::RunHook(hook) => {
-                    self.hooks.push(hook);
-                    None
-                }
-                Action::SetDns(servers) => {
-                    self.dns_set.push(servers);
-                    None
-                }
-                Action::Stop => {
-                    self.stopped = true;
-                    None
-                }
-                Action::Resolve(name) => Some(self.resolve(name)),
-                Action::ToShard(shard, message) => {
-                    self.to_shards.push((shard, message));
-                    None
-                }
+                Action::Tcp(command) => self.told.push(command),
+                Action::WriteInner(packet) => self.received.push(packet),
+                Action::RunHook(hook) => self.hooks.push(hook),
+                Action::SetDns(servers) => self.dns_set.push(servers),
+                Action::Stop => self.stopped = true,
+                Action::Resolve(name) => self.answer(now, self.resolve(name)),
+                Action::ToShard(shard, message) => self.to_shards.push((shard, message)),
                 Action::SetPrivateKey(_) => panic!("these tests do not change keys"),
                 Action::AssignQueues(_)
                 | Action::AssignQueue(..)
                 | Action::SetMarking(_)
                 | Action::StartOver(_)
                 | Action::LeaveServer(_)
-                | Action::Alive => None,
-            };
-            if let Some(answer) = answer {
-                self.tunnel.handle_host(&mut self.endpoint, now, answer);
+                | Action::Alive => {}
             }
         }
+    }
+
+    /// Passes the outcome of an action to the tunnel.
+    fn answer(&mut self, now: Time, event: HostEvent) {
+        self.tunnel.handle_host(&mut self.endpoint, now, event);
     }
 
     fn resolve(&self, name: String) -> HostEvent {
@@ -411,7 +382,7 @@ impl Host {
         HostEvent::PathOpened { request: path.request, socket, sizes, overhead: OVERHEAD }
     }
 
-    fn look(&mut self, now: Time, socket: u32, remote: SocketAddr, own: bool) -> Option<HostEvent> {
+    fn look(&mut self, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
         let handshake = self.sockets.values().map(|s| s.handshake).max();
         let (mut carried, mut source, unix) = (0, None, self.unix(now));
         if let Some(known) = self.sockets.get_mut(&socket) {
@@ -424,19 +395,10 @@ impl Host {
             }
         }
         let sizes = Sizes { path: Some(1500), device: Some(1500) };
-        let heard = true;
-        Some(HostEvent::Looked(Looked {
-            over_tls: self.over_tls,
-            socket,
-            remote,
-            sizes,
-            error: None,
-            source,
-            carried,
-            heard,
-            handshake,
-            unix,
-        }))
+        let (over_tls, error, heard) = (self.over_tls, None, true);
+        let looked =
+            Looked { over_tls, socket, remote, sizes, error, source, carried, heard, handshake, unix };
+        HostEvent::Looked(looked)
     }
 }
 

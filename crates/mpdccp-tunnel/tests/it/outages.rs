@@ -1,6 +1,6 @@
 //! The log and the status during outages.
 
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, server_text, talk};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, server_text, talk, up_with};
 use mpdccp_tunnel::{Command, HostEvent};
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
@@ -82,13 +82,11 @@ fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
 #[test]
 fn a_server_that_is_away_is_no_stream_of_lines() {
     let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
-    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
-    world.run(SECOND * 5);
+    let mut world = up_with([one(), one()], "");
     world.hosts[0].log.clear();
     world.hosts[SERVERS[0]].stopped = true;
     talk(&mut world, SECOND * 120, 500);
-    let now = world.now;
-    world.hosts[SERVERS[0]].restart(now);
+    world.hosts[SERVERS[0]].restart(world.now);
     world.run(SECOND * 30);
     let log = &world.hosts[0].log;
     assert!(log.len() < 12, "{log:#?}");
@@ -100,8 +98,7 @@ fn a_server_that_is_away_is_no_stream_of_lines() {
 #[test]
 fn a_start_with_a_host_name_warns_of_nothing() {
     let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };
-    let mut world = World::new([named, ClientFile::new()], &server_text([true; CLIENTS], ""));
-    world.run(SECOND * 5);
+    let mut world = up_with([named, ClientFile::new()], "");
     assert_eq!(world.server_of(0), Some(SERVERS[0]));
     let log = &world.hosts[0].log;
     assert!(log.iter().all(|line| !line.contains("waits")), "{log:?}");
@@ -151,8 +148,7 @@ fn a_path_in_another_network_is_measured_anew() {
 
 /// Restarts the server. Returns how many milliseconds pass until client 0 has a session with it.
 fn back(world: &mut World) -> u64 {
-    let now = world.now;
-    world.hosts[SERVERS[0]].restart(now);
+    world.hosts[SERVERS[0]].restart(world.now);
     for ms in (0..20_000).step_by(10) {
         if world
             .peer(0, "hub")
@@ -174,9 +170,8 @@ fn a_server_that_is_back_has_its_clients_back_within_a_second() {
             let one = || ClientFile { remote: "\"198.51.100.1\"".into(), second, ..ClientFile::new() };
             let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
             world.run(SECOND * 15);
-            let now = world.now;
             if orderly {
-                world.hosts[SERVERS[0]].command(now, Command::ShutDown);
+                world.hosts[SERVERS[0]].command(world.now, Command::ShutDown);
                 world.run(SECOND / 2);
             }
             world.hosts[SERVERS[0]].stopped = true;
@@ -195,8 +190,7 @@ fn a_dead_first_line_delays_the_start_by_one_round_trip_of_the_other_only() {
         let mut world = World::usual();
         world.delay = Duration::from_millis(delay);
         world.change(0, "p0", |access| access.up = false);
-        let now = world.now;
-        world.hosts[0].restart(now);
+        world.hosts[0].restart(world.now);
         let ms = back(&mut world);
         assert!(ms <= 6 * delay + 50, "{ms} ms, three round trips of {} ms", 2 * delay);
     }
@@ -209,8 +203,7 @@ fn the_path_that_answers_first_opens_the_only_session() {
         world.change(0, slow, |access| access.delay = Duration::from_millis(5));
         world.run(SECOND * 5);
         world.hosts.iter_mut().for_each(|host| host.log.clear());
-        let now = world.now;
-        world.hosts[0].restart(now);
+        world.hosts[0].restart(world.now);
         world.run(SECOND * 5);
         let log = &world.hosts[0].log;
         let up: Vec<_> = log.iter().filter(|line| line.contains("path") && line.contains("is up")).collect();

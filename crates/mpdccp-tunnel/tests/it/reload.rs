@@ -1,7 +1,7 @@
 //! Reloads of the configuration.
 
 use crate::features::{assigned, logged};
-use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up};
+use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up, up_with};
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{Answer, Command};
 use mpdccp_units::Duration;
@@ -26,11 +26,9 @@ fn a_reload_adds_and_removes_paths_and_keeps_the_session() {
 #[test]
 fn a_path_that_was_removed_by_command_stays_away_until_the_file_changes_it() {
     let mut world = up();
-    let now = world.now;
-    world.hosts[0].command(now, Command::PathDel { peer: None, name: "b".into() });
+    world.hosts[0].command(world.now, Command::PathDel { peer: None, name: "b".into() });
     let mut paths = |file: &ClientFile| {
-        let now = world.now;
-        world.hosts[0].reload(now, &file.text(0));
+        world.hosts[0].reload(world.now, &file.text(0));
         world.run(SOON);
         world.hosts[0].sockets.values().map(|socket| socket.interface.clone()).collect::<Vec<_>>()
     };
@@ -50,8 +48,7 @@ fn a_path_that_was_removed_by_command_stays_away_until_the_file_changes_it() {
 #[test]
 fn a_path_added_by_command_gets_the_settings_that_the_file_then_has_for_it() {
     let one = ClientFile { second: None, ..ClientFile::new() };
-    let mut world = World::new([one, ClientFile::new()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([one, ClientFile::new()], "");
     let text = format!("name = \"b\"\ninterface = \"p1\"\nremote = {}", ClientFile::new().remote);
     let add = Command::PathAdd { peer: None, path: toml::from_str(&text).unwrap() };
     world.hosts[0].command(world.now, add);
@@ -112,8 +109,7 @@ fn a_peer_that_a_reload_removes_is_out_at_once() {
 #[test]
 fn a_quota_that_a_reload_takes_away_binds_no_more() {
     let mut file = ClientFile { quota: true, ..ClientFile::new() };
-    let mut world = World::new([file.clone(), ClientFile::new()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([file.clone(), ClientFile::new()], "");
     world.hosts[0].sockets.values_mut().for_each(|socket| socket.bytes += 2_000_000);
     world.run(SOON);
     assert_eq!(world.path(0, "a").unwrap().priority, 1);

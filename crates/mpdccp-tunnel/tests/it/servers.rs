@@ -1,6 +1,6 @@
 //! Tests of a client that moves to another server.
 
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up, up_with};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
@@ -37,8 +37,7 @@ fn paths_to_an_advertised_address_follow_the_file() {
     let mut world =
         World::new([mesh(), mesh()], &server_text([true; CLIENTS], "advertise = [\"203.0.113.9\"]"));
     world.run(Duration::from_secs(3));
-    let now = world.now;
-    world.hosts[0].reload(now, &ClientFile { interface: "p1", second: Some(5), ..mesh() }.text(0));
+    world.hosts[0].reload(world.now, &ClientFile { interface: "p1", second: Some(5), ..mesh() }.text(0));
     world.run(Duration::from_secs(2));
     assert_eq!(world.path(0, "b@203.0.113.9").map(|path| path.priority), Some(5));
     let own: IpAddr = [203, 0, 113, 9].into();
@@ -52,15 +51,12 @@ fn paths_to_an_advertised_address_follow_the_file() {
 fn a_socket_that_opens_after_the_change_of_server_is_closed() {
     for orderly in [true, false] {
         let one = || ClientFile { second: None, ..ClientFile::new() };
-        let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
-        world.run(SOON);
+        let mut world = up_with([one(), one()], "");
         world.hosts[0].slow = true;
-        let now = world.now;
-        world.hosts[0].reload(now, &ClientFile::new().text(0));
+        world.hosts[0].reload(world.now, &ClientFile::new().text(0));
         leave(&mut world, orderly);
         world.run(SOON);
-        let now = world.now;
-        world.hosts[0].hurry(now);
+        world.hosts[0].hurry(world.now);
         world.run(Duration::from_secs(20));
         assert_eq!(world.server_of(0), Some(SERVERS[1]));
         let remotes: Vec<IpAddr> = world.hosts[0].sockets.values().map(|socket| socket.remote.ip()).collect();

@@ -1,7 +1,7 @@
 //! Tests with paths whose MTU is smaller than that of other paths, smaller than IPv6 requires, or smaller
 //! than before.
 
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVER, World, inner, inner6, server_text, talk};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVER, World, inner, inner6, server_text, talk, up_with};
 use etherparse::{IpNumber, Ipv6Header};
 use mpdccp_tunnel::Packet;
 use mpdccp_units::Duration;
@@ -105,8 +105,7 @@ fn a_server_assigns_ipv6_addresses_where_the_paths_carry_less() {
         ..ClientFile::new()
     };
     let pool = "[assign]\npool = [\"10.0.0.0/29\", \"fd00::1:0/112\"]\n";
-    let mut world = World::new([file(""), file("mtu = 1200")], &server_text([true; CLIENTS], pool));
-    world.run(SECOND * 5);
+    let mut world = up_with([file(""), file("mtu = 1200")], pool);
     assert_eq!((world.hosts[0].addresses.len(), world.hosts[0].mtu), (2, 1280));
     // This end's file allows no IPv6 address.
     let host = &world.hosts[1];

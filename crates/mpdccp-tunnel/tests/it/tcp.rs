@@ -1,6 +1,6 @@
 //! Tests of TCP connections that the tunnel carries as streams.
 
-use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text};
+use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text, up_with};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use mpdccp_tunnel::status::TcpStatus;
@@ -16,8 +16,7 @@ pub(crate) fn world(client: &str, server: &str) -> World {
 }
 
 pub(crate) fn world_of(file: ClientFile, server: &str) -> World {
-    let mut world = World::new([file.clone(), file], &server_text([true; CLIENTS], server));
-    world.run(Duration::from_secs(5));
+    let mut world = up_with([file.clone(), file], server);
     world
 }
 
@@ -41,14 +40,12 @@ impl World {
         ip.dscp = (tos >> 2).try_into().unwrap();
         let builder = PacketBuilder::ip(IpHeaders::Ipv4(ip, Default::default()));
         builder.tcp(port, 80, 7, 1_000).syn().write(&mut packet, &[]).unwrap();
-        let now = self.now;
-        self.hosts[host].packet(now, Packet::Interface(packet));
+        self.hosts[host].packet(self.now, Packet::Interface(packet));
         self.run(SOON);
     }
 
     pub(crate) fn says(&mut self, host: usize, event: Event) {
-        let now = self.now;
-        self.hosts[host].sockets(now, event);
+        self.hosts[host].sockets(self.now, event);
         self.run(SOON);
     }
 
@@ -218,8 +215,7 @@ fn an_icmp_error_is_handed_on_whole() {
     let error = etherparse::Icmpv4Type::Unknown { type_u8: 3, code_u8: 13, bytes5to8: [0; 4] };
     let builder = PacketBuilder::ipv4([192, 0, 2, 99], inner(0).octets(), 64).icmpv4(error);
     builder.write(&mut packet, &quote).unwrap();
-    let now = world.now;
-    world.hosts[SERVER].packet(now, Packet::Interface(packet));
+    world.hosts[SERVER].packet(world.now, Packet::Interface(packet));
     assert_eq!(world.hosts[SERVER].diverted.len(), 1);
     world.says(SERVER, Event::Failed(flow, false));
     assert_eq!(world.hosts[0].log.pop().unwrap(), "icmp");
@@ -255,8 +251,7 @@ fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut packet = Vec::new();
     let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
     builder.tcp(1_000, 80, 8, 0).rst().write(&mut packet, &[]).unwrap();
-    let now = world.now;
-    world.hosts[0].packet(now, Packet::Interface(packet));
+    world.hosts[0].packet(world.now, Packet::Interface(packet));
     world.run(SOON);
     assert_eq!((world.told(0), world.told(SERVER)), (vec![Told::Reset(flow)], vec![Told::Reset(far)]));
     assert_eq!([0, SERVER].map(|host| world.tcp(host).flows), [0, 0]);
@@ -268,8 +263,7 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     let mut world = world(STREAMS, STREAMS);
     let [near, _] = world.open(1_000);
     world.syn(0, 0, SERVER, 1_001);
-    let now = world.now;
-    world.hosts[SERVER].restart(now);
+    world.hosts[SERVER].restart(world.now);
     world.run(Duration::from_secs(90));
     assert_eq!(world.told(0), [Told::Reset(near)], "the held SYN is dropped");
     // The host's next SYN is held again, this time for the new session.
@@ -285,8 +279,7 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
 fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
     let mut world = world(STREAMS, STREAMS);
     world.open(1_000);
-    let now = world.now;
-    world.hosts[0].restart(now);
+    world.hosts[0].restart(world.now);
     world.run(Duration::from_secs(10));
     world.segment(0, (0, SERVER), (1_000, 80), (8, 4_711), b"more");
     let [(0, answer)] = &world.segments[..] else { panic!("{:?}", world.segments) };
@@ -323,8 +316,7 @@ impl World {
         let builder = PacketBuilder::ipv4(inner(source).octets(), inner(to).octets(), 64);
         let tcp = builder.tcp(ports.0, ports.1, numbers.0, 1_000).ack(numbers.1);
         tcp.write(&mut packet, data).unwrap();
-        let now = self.now;
-        self.hosts[host].packet(now, Packet::Interface(packet));
+        self.hosts[host].packet(self.now, Packet::Interface(packet));
         self.run(SOON);
     }
 
@@ -347,14 +339,13 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
         let other = SERVERS[1];
         world.hosts[other].stopped = true;
         world.open(1_000);
-        let now = world.now;
         for host in killed {
             // An end that is killed alone also loses its journal here, so that it depends on the other end's
             // report of the dead connection.
             if killed.len() == 1 {
                 world.hosts[*host].saved.remove(&StateFile::Connections);
             }
-            world.hosts[*host].restart(now);
+            world.hosts[*host].restart(world.now);
         }
         world.run(Duration::from_secs(3 * 3_600));
         assert_eq!(world.server_of(0), Some(SERVER));
@@ -427,8 +418,7 @@ fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     let mut world = world(STREAMS, STREAMS);
     // With only one server, the client cannot move to another.
     let file = ClientFile { extra: STREAMS.into(), remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
-    let now = world.now;
-    world.hosts[0].reload(now, &file.text(0));
+    world.hosts[0].reload(world.now, &file.text(0));
     world.run(Duration::from_secs(5));
     let [near, far] = world.open(1_000);
     let cut = |world: &mut World, up| world.hosts[0].access.values_mut().for_each(|access| access.up = up);
@@ -452,9 +442,8 @@ fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
 fn a_reload_resets_what_is_not_allowed_any_more() {
     let mut world = world(STREAMS, STREAMS);
     let [near, far] = world.open(1_000);
-    let now = world.now;
     let other = server_text([true; CLIENTS], STREAMS).replace("10.0.0.2/32", "10.0.0.77/32");
-    world.hosts[SERVER].reload(now, &other);
+    world.hosts[SERVER].reload(world.now, &other);
     world.run(SOON);
     assert_eq!((world.told(SERVER), world.told(0)), (vec![Told::Reset(far)], vec![Told::Reset(near)]));
 }

@@ -32,17 +32,15 @@ impl World {
     /// read everything.
     fn bulk(&mut self, transfers: &mut [Bulk], milliseconds: u32) {
         for _ in 0..milliseconds {
-            let now = self.now;
             for bulk in transfers.iter_mut() {
                 let len = bulk.credit.min(64 << 10);
                 if len > 0 {
                     bulk.credit -= len;
                     let event = Event::Data(bulk.from.1, vec![7; len as usize]);
-                    self.hosts[bulk.from.0].sockets(now, event);
+                    self.hosts[bulk.from.0].sockets(self.now, event);
                 }
             }
             self.run(MS);
-            let now = self.now;
             for host in 0..self.hosts.len() {
                 for told in std::mem::take(&mut self.hosts[host].told) {
                     let bulk = transfers.iter_mut().find(|bulk| match &told {
@@ -53,7 +51,7 @@ impl World {
                     match (told, bulk) {
                         (Told::Data(flow, data), Some(bulk)) => {
                             bulk.got += data.len();
-                            self.hosts[host].sockets(now, Event::Consumed(flow, data.len() as u64));
+                            self.hosts[host].sockets(self.now, Event::Consumed(flow, data.len() as u64));
                         }
                         (Told::Credit(_, n), Some(bulk)) => bulk.credit += n,
                         // This command is for another transfer.

@@ -1,6 +1,6 @@
 //! Tests of paths over TLS.
 
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, server_text, up};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, server_text, up, up_with};
 use mpdccp_tunnel::Answer;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::tls::Over;
@@ -118,8 +118,7 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
 #[test]
 fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
-    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([one(), one()], "");
     let begins = |world: &World| -> Vec<Option<Over>> {
         world.hosts[0].opened.iter().map(|path| path.tls.as_ref().unwrap().auto).collect()
     };

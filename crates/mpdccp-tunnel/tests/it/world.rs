@@ -242,9 +242,8 @@ impl World {
 
     /// Reloads a host with another configuration.
     pub(crate) fn reload(&mut self, host: usize, text: &str) {
-        let now = self.now;
         for shard in self.shards(host) {
-            self.hosts[shard].reload(now, text);
+            self.hosts[shard].reload(self.now, text);
         }
     }
 
@@ -260,9 +259,8 @@ impl World {
 
     /// Sends a command to all shards of a host.
     pub(crate) fn command(&mut self, host: usize, command: &Command) {
-        let now = self.now;
         for shard in self.shards(host) {
-            self.hosts[shard].command(now, command.clone());
+            self.hosts[shard].command(self.now, command.clone());
         }
     }
 
@@ -395,8 +393,7 @@ impl World {
         packet[16..20].copy_from_slice(&to.octets());
         packet[28..36].copy_from_slice(&number.to_be_bytes());
         self.sent.push((from, own));
-        let now = self.now;
-        self.hosts[from].packet(now, Packet::Interface(packet));
+        self.hosts[from].packet(self.now, Packet::Interface(packet));
         number
     }
 
@@ -466,15 +463,18 @@ impl World {
     /// Changes one of a client's access networks and notifies the client's host.
     pub(crate) fn change(&mut self, client: usize, interface: &str, what: impl FnOnce(&mut Access)) {
         what(self.hosts[client].access.get_mut(interface).unwrap());
-        let now = self.now;
-        self.hosts[client].tell(now, HostEvent::Changed);
+        self.hosts[client].tell(self.now, HostEvent::Changed);
     }
 }
 
 /// Returns the default world, with its paths up.
 pub(crate) fn up() -> World {
-    let mut world = World::usual();
-    world.run(SOON);
+    up_with([ClientFile::new(), ClientFile::new()], "")
+}
+
+/// Returns a world with its paths up. `server` is added to the servers' files.
+pub(crate) fn up_with(files: [ClientFile; CLIENTS], server: &str) -> World {
+    let mut world = up_with(files, server);
     world
 }
 
