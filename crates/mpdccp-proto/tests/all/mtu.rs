@@ -28,9 +28,8 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
         let mut data = datagram(n);
         let most = net.status(Client, id).paths[0].max_payload;
         data.resize(most, 0);
-        let now = net.now;
         let info = PktInfo { len: data.len(), ..PktInfo::default() };
-        net.client.send(now, id, data, info);
+        net.client.send(net.now, id, data, info);
         net.run(Duration::from_millis(50));
     }
     assert_eq!(net.status(Client, id).paths[0].mtu, 1400);

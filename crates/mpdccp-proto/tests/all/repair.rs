@@ -204,8 +204,7 @@ fn a_flow_is_not_held_up_by_what_another_lost() {
             !is_100 || std::mem::replace(&mut lost, true)
         }));
         for n in 100..104 {
-            let now = net.now;
-            net.client.send(now, id, datagram(n), PktInfo { flow: 1 + n % 2, ..PktInfo::default() });
+            net.client.send(net.now, id, datagram(n), PktInfo { flow: 1 + n % 2, ..PktInfo::default() });
         }
         net.run(Duration::from_millis(15));
         let got = |net: &Net| net.numbers(Server).into_iter().filter(|n| *n >= 100).collect::<Vec<_>>();

@@ -133,8 +133,7 @@ fn streams_wait_for_the_answers_of_a_longer_route() {
 #[test]
 fn packets_are_cut_to_the_size_of_the_path_they_take() {
     let (mut net, id) = Net::connected(1, 2, with_streams());
-    let now = net.now;
-    net.client.set_mtu(now, id, PathId(1), 1_300);
+    net.client.set_mtu(net.now, id, PathId(1), 1_300);
     let (stream, data) = (net.open_stream(id), pattern(500_000));
     let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
     assert!(whole && got == data);
@@ -167,8 +166,7 @@ fn streams_and_datagrams_share_a_path() {
     net.wires[0].rate = Some(Rate::from_mbps(10.0));
     let (stream, data) = (net.open_stream(id), pattern(20_000_000));
     let (got, _) = net.transfer(id, stream, &data, 3_000, |net, n| {
-        let now = net.now;
-        (0..2).for_each(|k| net.client.send(now, id, datagram(2 * n as u32 + k), PktInfo::default()));
+        (0..2).for_each(|k| net.client.send(net.now, id, datagram(2 * n as u32 + k), PktInfo::default()));
     });
     assert_eq!(got[..], data[..got.len()]);
     let datagrams = 1_000 * net.got[&Server].len();
@@ -332,8 +330,7 @@ fn stream_data_of_a_path_that_goes_down_leaves_at_once_over_another() {
     }
     net.wires[0].up = false;
     net.streams(Client, id, |s| s.write(stream, &pattern(5_000))).unwrap();
-    let now = net.now;
-    net.client.set_link(now, id, PathId(0), false);
+    net.client.set_link(net.now, id, PathId(0), false);
     net.run(ms(100));
     net.read_stream(Server, stream, &mut got);
     assert_eq!(got.len(), 25_000);
@@ -392,8 +389,7 @@ fn kept_to_its_path(rule: Rule) {
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;
-    let now = net.now;
-    net.client.set_link(now, id, PathId(1), false);
+    net.client.set_link(net.now, id, PathId(1), false);
     net.run(ms(500));
     net.streams(Client, id, |s| s.write(waits, &data)).unwrap();
     let before = net.log.len();
@@ -407,8 +403,7 @@ fn kept_to_its_path(rule: Rule) {
         0,
         "packets of a stream must not be dropped"
     );
-    let now = net.now;
-    net.client.set_policy(now, id, &Policy::default());
+    net.client.set_policy(net.now, id, &Policy::default());
     net.run(ms(500));
     net.read_stream(Server, waits, &mut late);
     assert!(late.len() > 50_000, "{}", late.len());

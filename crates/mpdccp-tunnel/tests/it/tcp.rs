@@ -378,10 +378,9 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
 fn only_a_peers_own_connections_are_taken_for_dead() {
     let mut world = world(STREAMS, STREAMS);
     world.open(1_000);
-    let now = world.now;
     // The server loses its state. In its new configuration file, the address belongs to another peer.
     world.hosts[SERVER].text = server_text([true; CLIENTS], STREAMS).replace("10.0.0.2/32", "10.0.0.77/32");
-    world.hosts[SERVER].restart(now);
+    world.hosts[SERVER].restart(world.now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
     // The server's journal lists the connection. The server does not accept the client's report of it,

@@ -158,8 +158,7 @@ proptest! {
                 world.change(client, interface, |access| (access.up, access.mtu) = (true, 1500));
             }
             if world.hosts[client].stopped || world.hosts[client].tunnel.status(&world.hosts[client].endpoint, world.now, None).peers.is_empty() {
-                let now = world.now;
-                world.hosts[client].restart(now);
+                world.hosts[client].restart(world.now);
             }
         }
         SERVERS.iter().for_each(|server| world.restart(*server, &server_text([true; CLIENTS], of_servers)));
@@ -167,8 +166,7 @@ proptest! {
         world.run(Duration::from_secs(90));
         for client in 0..CLIENTS {
             if world.hosts[client].stopped {
-                let now = world.now;
-                world.hosts[client].restart(now);
+                world.hosts[client].restart(world.now);
                 world.run(Duration::from_secs(30));
             }
         }

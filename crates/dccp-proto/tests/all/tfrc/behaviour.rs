@@ -81,8 +81,7 @@ fn silence_halves_the_rate_and_feedback_brings_it_back() {
     line.loads[CLIENT] = Load::bulk(1000);
     line.run(20 * SECOND);
     let before = line.view(CLIENT).pacing.unwrap();
-    let now = line.now;
-    line.links[SERVER].set_down(now);
+    line.links[SERVER].set_down(line.now);
     line.run(3 * SECOND);
     let view = line.view(CLIENT);
     assert!(view.timeouts >= 4, "{}", view.timeouts);
@@ -91,8 +90,7 @@ fn silence_halves_the_rate_and_feedback_brings_it_back() {
     // RFC 5348 section 4.3: the minimum rate is one packet per 64 s.
     let least = line.view(CLIENT).pacing.unwrap();
     assert!(least.bps() >= 1048 * 8 / 64 && least.bps() < 1000, "{least:?}");
-    let now = line.now;
-    line.links[SERVER].set_up(now);
+    line.links[SERVER].set_up(line.now);
     line.run(100 * SECOND);
     assert!(line.view(CLIENT).pacing.unwrap().mbps() > 2.0, "{:?}", line.view(CLIENT));
 }
