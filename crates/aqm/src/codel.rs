@@ -22,7 +22,7 @@ impl Default for CoDelConfig {
 
 /// State of one controlled queue. The names in parentheses are the corresponding ones in
 /// RFC 8289 section 5.3.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CoDel {
     config: CoDelConfig,
     /// Time at which the delay will have been above the target for a full interval (first_above_time_).
@@ -40,15 +40,7 @@ pub struct CoDel {
 impl CoDel {
     /// Creates a controller.
     pub fn new(config: CoDelConfig) -> CoDel {
-        CoDel {
-            config,
-            above_until: None,
-            dropping: false,
-            drop_next: Time::ZERO,
-            count: 0,
-            last_count: 0,
-            max_packet: 0,
-        }
+        CoDel { config, ..CoDel::default() }
     }
 
     /// Changes the settings of a running controller.

@@ -24,15 +24,16 @@ pub(crate) enum Refused {
 }
 
 /// The header, which precedes the bytes in each direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Header {
+    #[default]
     Missing,
     /// The header is longer than allowed, or longer than the whole stream.
     Invalid,
     Here(Box<[u8]>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RecvHalf {
     chunks: Chunks,
     /// End of the contiguous data.
@@ -54,21 +55,6 @@ pub(crate) struct RecvHalf {
 }
 
 impl RecvHalf {
-    pub(crate) fn new() -> RecvHalf {
-        RecvHalf {
-            chunks: Chunks::default(),
-            contiguous: 0,
-            beyond: RangeSet::default(),
-            highest: 0,
-            size: None,
-            header: Header::Missing,
-            window: Window::new(),
-            end_read: false,
-            reset: None,
-            stopped: None,
-        }
-    }
-
     /// Returns the end of the data that has been read or discarded so far.
     pub(crate) fn read(&self) -> u64 {
         self.chunks.start()
@@ -257,7 +243,7 @@ mod tests {
     }
 
     fn with_header() -> RecvHalf {
-        let mut half = RecvHalf::new();
+        let mut half = RecvHalf::default();
         data(&mut half, 0, &[0, 1, 9], false).unwrap();
         assert_eq!(half.header(), Some(&[9][..]));
         half
@@ -278,18 +264,18 @@ mod tests {
 
     #[test]
     fn a_header_may_come_in_parts_and_has_a_bound() {
-        let mut half = RecvHalf::new();
+        let mut half = RecvHalf::default();
         for (offset, byte) in [(2, b"x"), (0, b"\0"), (1, b"\x02")] {
             data(&mut half, offset, byte, false).unwrap();
             assert_eq!(half.header(), None);
         }
         data(&mut half, 3, b"yz", false).unwrap();
         assert_eq!((half.header(), half.peek()), (Some(&b"xy"[..]), &b"z"[..]));
-        let mut long = RecvHalf::new();
+        let mut long = RecvHalf::default();
         data(&mut long, 0, &[4, 1], false).unwrap();
         assert!(long.is_header_invalid());
         for bytes in [&[][..], &[0], &[0, 2, 9]] {
-            let mut short = RecvHalf::new();
+            let mut short = RecvHalf::default();
             data(&mut short, 0, bytes, true).unwrap();
             assert!(short.is_header_invalid(), "the stream ended within its header");
         }

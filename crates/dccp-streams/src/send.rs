@@ -43,9 +43,10 @@ impl Credit {
 }
 
 /// Whether the end of the stream was written, sent and acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fin {
     /// The application may write more.
+    #[default]
     Open,
     /// The end of the stream must be sent or retransmitted.
     Waiting,
@@ -53,7 +54,7 @@ enum Fin {
     Acked,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SendHalf {
     /// Written data that has not been acknowledged, starting where the contiguous acknowledged data ends.
     pub(crate) chunks: Chunks,
@@ -76,18 +77,7 @@ pub(crate) struct SendHalf {
 
 impl SendHalf {
     pub(crate) fn new() -> SendHalf {
-        SendHalf {
-            chunks: Chunks::default(),
-            written: 0,
-            sent: 0,
-            acked: RangeSet::default(),
-            lost: RangeSet::default(),
-            limit: INITIAL_WINDOW,
-            modest: INITIAL_WINDOW / SCARCE,
-            told_blocked: None,
-            fin: Fin::Open,
-            reset: None,
-        }
+        SendHalf { limit: INITIAL_WINDOW, modest: INITIAL_WINDOW / SCARCE, ..SendHalf::default() }
     }
 
     /// Returns the number of bytes that have been sent, and are kept until they are acknowledged.

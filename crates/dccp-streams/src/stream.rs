@@ -42,7 +42,7 @@ impl Stream {
     pub(crate) fn new(priority: u8) -> Stream {
         Stream {
             send: SendHalf::new(),
-            recv: RecvHalf::new(),
+            recv: RecvHalf::default(),
             place: Place::new(priority),
             class: 0,
             dscp: 0,

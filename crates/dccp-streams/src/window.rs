@@ -27,11 +27,13 @@ pub(crate) struct Window {
     round: u64,
 }
 
-impl Window {
-    pub(crate) fn new() -> Window {
+impl Default for Window {
+    fn default() -> Window {
         Window { limit: INITIAL_WINDOW, size: INITIAL_WINDOW, grown: 0, grew: RAMP, unblocked: 0, round: 0 }
     }
+}
 
+impl Window {
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn it_doubles_to_the_product_and_stays_near_it() {
-        let (mut window, mut read) = (Window::new(), 0);
+        let (mut window, mut read) = (Window::default(), 0);
         read_rounds(&mut window, &mut read, 10 << 20, 10);
         assert!(window.size() >= 10 << 20, "{}", window.size());
         read_rounds(&mut window, &mut read, 10 << 20, 100);
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn it_stays_ahead_of_a_sender_whose_rate_grows() {
         for growth in [1.3, 1.5, 2.0] {
-            let (mut window, mut read, mut product, mut blocked) = (Window::new(), 0, 10_000.0, 0);
+            let (mut window, mut read, mut product, mut blocked) = (Window::default(), 0, 10_000.0, 0);
             while product < 30e6 {
                 blocked += read_rounds(&mut window, &mut read, product as u64, 1);
                 product *= growth;
@@ -122,14 +124,14 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_for_a_reader_that_is_slow() {
-        let mut window = Window::new();
+        let mut window = Window::default();
         window.on_blocked(INITIAL_WINDOW, 0, INITIAL_WINDOW, u64::MAX);
         assert_eq!(window.size(), INITIAL_WINDOW);
     }
 
     #[test]
     fn it_grows_once_for_each_limit_that_the_peer_knows() {
-        let mut window = Window::new();
+        let mut window = Window::default();
         for _ in 0..5 {
             window.on_blocked(INITIAL_WINDOW, INITIAL_WINDOW, 0, u64::MAX);
         }

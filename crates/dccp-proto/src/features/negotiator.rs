@@ -26,7 +26,7 @@ pub(crate) enum Moment {
 }
 
 /// All features of one connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Negotiator {
     is_server: bool,
     features: Vec<Feature>,
@@ -46,15 +46,7 @@ impl Negotiator {
     /// Creates a negotiator without features. The caller must [`add`](Self::add) the features that this end
     /// understands.
     pub(crate) fn new(is_server: bool) -> Negotiator {
-        Negotiator {
-            is_server,
-            features: Vec::new(),
-            unknown: Vec::new(),
-            fgsr: None,
-            fgss: None,
-            wants_to_write: false,
-            changing: false,
-        }
+        Negotiator { is_server, ..Negotiator::default() }
     }
 
     /// Adds a feature at `side` with its initial value and our preferences, most preferred first. Preferences

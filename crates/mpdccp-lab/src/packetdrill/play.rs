@@ -63,6 +63,7 @@ struct Span {
     tolerance: Duration,
 }
 
+#[derive(Default)]
 struct Player<'a> {
     congestion: Option<&'a str>,
     set: Option<String>,
@@ -94,19 +95,7 @@ struct Handshake {
 
 impl Player<'_> {
     fn new(congestion: Option<&str>, tolerance: Duration) -> Player<'_> {
-        Player {
-            congestion,
-            set: None,
-            tolerance,
-            now: Time::ZERO,
-            previous: Time::ZERO,
-            handshake: Handshake::default(),
-            tcp: None,
-            sent: VecDeque::new(),
-            transmissions: BTreeMap::new(),
-            acks: 0,
-            written: 0,
-        }
+        Player { congestion, tolerance, ..Player::default() }
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Stop> {

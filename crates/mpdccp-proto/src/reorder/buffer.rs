@@ -57,7 +57,7 @@ pub(super) enum Put {
 ///
 /// Positions count from the first packet that arrived, so that MP_SEQ may wrap. Each position up to the
 /// newest is delivered, held, or in a hole. Holes below `next` have been given up.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Buffer {
     /// MP_SEQ and position of the newest packet that arrived.
     newest: Option<(Seq, u64)>,
@@ -89,19 +89,7 @@ const MAX_JUMP: u64 = 1 << 32;
 
 impl Buffer {
     pub(super) fn new() -> Buffer {
-        Buffer {
-            newest: None,
-            next: ORIGIN,
-            held: BTreeMap::new(),
-            held_bytes: 0,
-            holes: BTreeMap::new(),
-            after: BTreeMap::new(),
-            beyond: BTreeSet::new(),
-            ready: VecDeque::new(),
-            in_order: 0,
-            jumped: 0,
-            held_for: [0; super::HELD_BUCKETS],
-        }
+        Buffer { next: ORIGIN, ..Buffer::default() }
     }
 
     /// Finds the position of `seq` and removes the position from its hole.

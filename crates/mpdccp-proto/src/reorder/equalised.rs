@@ -7,7 +7,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Delay equalisation: delays the packets of each faster path by its difference to the slowest path. All
 /// packets then take equally long and arrive in order, so the receiver need not wait for missing packets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Equalised {
     /// Paths that are slower than the fastest path by more than this do not delay other packets.
     max: Duration,
@@ -37,15 +37,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 impl Equalised {
     pub(super) fn new(max: Duration) -> Equalised {
-        Equalised {
-            max,
-            seen: Buffer::new(),
-            paths: BTreeMap::new(),
-            held: BTreeMap::new(),
-            held_bytes: 0,
-            ready: VecDeque::new(),
-            stats: ReorderStats::default(),
-        }
+        Equalised { max, seen: Buffer::new(), ..Equalised::default() }
     }
 
     /// Returns the one-way delays of the paths in use, estimated as half of their round trips.

@@ -4,7 +4,7 @@ use mpdccp_units::{Duration, Time};
 const HALF: Duration = Duration::from_secs(5);
 
 /// The largest value of the last 5 to 10 seconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecentMax<T> {
     old: Option<T>,
     new: Option<T>,
@@ -13,10 +13,6 @@ pub(super) struct RecentMax<T> {
 }
 
 impl<T: Copy + Ord> RecentMax<T> {
-    pub(super) fn new() -> RecentMax<T> {
-        RecentMax { old: None, new: None, since: Time::ZERO }
-    }
-
     pub(super) fn add(&mut self, now: Time, value: T) {
         self.forget(now);
         self.new = self.new.max(Some(value));
@@ -43,7 +39,7 @@ mod tests {
 
     #[test]
     fn remembers_for_five_to_ten_seconds() {
-        let mut max = RecentMax::new();
+        let mut max = RecentMax::default();
         let at = Time::from_millis;
         assert_eq!(max.get(), None);
         max.add(at(6_000), 7);

@@ -35,7 +35,7 @@ struct Gap {
 }
 
 /// The packets that one path has delivered, and those that it may still deliver.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Track {
     pub(super) up: bool,
     pub(super) rtt: Option<Duration>,
@@ -60,19 +60,7 @@ pub(super) struct Track {
 
 impl Track {
     pub(super) fn new() -> Track {
-        Track {
-            up: true,
-            rtt: None,
-            top: None,
-            count: 0,
-            newest: None,
-            newest_at: Time::ZERO,
-            gaps: VecDeque::new(),
-            settled: 0,
-            extent: RecentMax::new(),
-            delay: RecentMax::new(),
-            late: RecentMax::new(),
-        }
+        Track { up: true, ..Track::default() }
     }
 
     /// Restarts the path numbers, because the path has a new connection or is back after a silence.

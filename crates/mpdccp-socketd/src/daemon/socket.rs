@@ -35,7 +35,7 @@ pub(super) enum State {
 }
 
 /// The options that a program can set with setsockopt.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Options {
     /// The Service Codes in host byte order. A client uses the first one.
     pub(super) services: Vec<u32>,
@@ -92,16 +92,11 @@ impl Socket {
             services: vec![0],
             tx_ccids: ccids.clone(),
             rx_ccids: ccids,
-            send_coverage: 0,
-            receive_coverage: 0,
-            server_timewait: false,
-            priority: false,
             // The kernel has the same default.
             queue: 5,
-            tos: 0,
-            device: None,
             // Most hosts have these values in net.core.wmem_default and rmem_default.
             buffers: (212_992, 212_992),
+            ..Options::default()
         };
         Socket {
             fd: Some(fd),

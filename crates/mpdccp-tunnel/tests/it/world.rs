@@ -122,6 +122,7 @@ struct Flying {
 }
 
 /// All hosts, and the packets in flight.
+#[derive(Default)]
 pub(crate) struct World {
     pub(crate) now: Time,
     /// Delay in each direction.
@@ -162,17 +163,7 @@ impl World {
             hosts.extend(SERVERS.map(|n| serve((n, 1))));
         }
         hosts.iter_mut().for_each(|host| host.begin(now));
-        World {
-            now,
-            delay: Duration::from_millis(10),
-            hosts,
-            flying: InFlight::default(),
-            sent: Vec::new(),
-            segments: Vec::new(),
-            marks: BTreeSet::new(),
-            v6: Vec::new(),
-            delivered: BTreeMap::new(),
-        }
+        World { now, delay: Duration::from_millis(10), hosts, ..World::default() }
     }
 
     pub(crate) fn usual() -> World {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One run, collected from the records of `--json-stream`.
+#[derive(Default)]
 pub(crate) struct Document {
     start: Value,
     /// Server: the test that its clients requested.
@@ -126,15 +127,7 @@ impl Document {
     /// Creates a document. `start` has the values that are known before the first
     /// connection.
     pub(crate) fn new(start: Value) -> Document {
-        Document {
-            start,
-            test: None,
-            opened: Vec::new(),
-            intervals: Vec::new(),
-            streams: Vec::new(),
-            ends: Vec::new(),
-            missing: BTreeMap::new(),
-        }
+        Document { start, ..Document::default() }
     }
 
     /// Adds a record, in the format of `--json-stream`.

@@ -15,7 +15,7 @@ pub(crate) const STAMPED: usize = 16;
 const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;
 
 /// Identifies a machine's monotonic clock. Times from different clocks cannot be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockId(u32);
 
 impl ClockId {

@@ -48,13 +48,15 @@ impl Transits {
     }
 }
 
-impl Span {
-    fn new() -> Span {
+impl Default for Span {
+    fn default() -> Span {
         // Store the latency with three significant digits, from a microsecond to a minute.
         let latency = Histogram::new_with_bounds(1, 60_000_000, 3).ok();
         Span { messages: 0, bytes: 0, latency, forward: Transits::default(), reverse: Transits::default() }
     }
+}
 
+impl Span {
     fn add(&mut self, bytes: usize, latency: Option<Duration>) {
         self.messages += 1;
         self.bytes += bytes as u64;
@@ -113,6 +115,7 @@ pub(crate) struct Latency {
 }
 
 /// Counts received messages by their numbers.
+#[derive(Default)]
 pub(crate) struct Meter {
     clock: ClockId,
     /// Whether the messages are echoes.
@@ -143,23 +146,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(clock: ClockId) -> Meter {
-        Meter {
-            clock,
-            echo: false,
-            total: Span::new(),
-            span: Span::new(),
-            omit: Duration::ZERO,
-            began: None,
-            base: 0,
-            next: 0,
-            transit: None,
-            jitter: 0.0,
-            reordered: 0,
-            malformed: 0,
-            first: None,
-            last: None,
-            first_len: 0,
-        }
+        Meter { clock, ..Meter::default() }
     }
 
     /// Counts a received message.
@@ -212,7 +199,7 @@ impl Meter {
 
     /// Returns the counts of this span and starts the next one.
     pub(crate) fn lap(&mut self) -> Span {
-        std::mem::replace(&mut self.span, Span::new())
+        std::mem::take(&mut self.span)
     }
 }
 

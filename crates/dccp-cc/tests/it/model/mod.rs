@@ -154,6 +154,7 @@ impl Session {
     }
 }
 
+#[derive(Default)]
 pub struct World {
     pub now: Time,
     links: Vec<Link<Pkt>>,
@@ -175,17 +176,7 @@ impl World {
     pub fn new(links: Vec<LinkConfig>, seed: u64, sessions: Vec<Session>) -> World {
         let links =
             links.into_iter().zip(seed..).map(|(c, s)| Link::new(c, s, Time::ZERO).unwrap()).collect();
-        World {
-            now: Time::ZERO,
-            links,
-            sessions,
-            acks: InFlight::default(),
-            trace: None,
-            last_trace: Time::ZERO,
-            stall: None,
-            ecn: false,
-            l4s: false,
-        }
+        World { links, sessions, ..World::default() }
     }
 
     pub fn run(&mut self, until: Time) {

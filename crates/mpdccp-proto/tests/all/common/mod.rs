@@ -28,7 +28,7 @@ pub enum End {
 use End::{Client, Server};
 
 /// One path of the network.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Wire {
     pub delay: Duration,
     /// Rate in each direction, with a queue of 100 ms. `None` means infinitely fast.
@@ -167,16 +167,9 @@ impl Net {
                 .map(|k| Wire {
                     socket: k as u32,
                     delay: Duration::from_millis(10),
-                    rate: None,
-                    busy: [Time::ZERO; 2],
                     up: true,
-                    loss: 0,
-                    twice: 0,
-                    jitter: Duration::ZERO,
-                    mute: None,
-                    v6: false,
                     nat_port: 40_000,
-                    lost_down: 0,
+                    ..Wire::default()
                 })
                 .collect(),
             flying: InFlight::default(),

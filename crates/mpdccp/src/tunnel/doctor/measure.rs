@@ -280,6 +280,7 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
 }
 
 /// A load test in progress.
+#[derive(Default)]
 struct Run {
     size: u16,
     base: Duration,
@@ -331,22 +332,9 @@ impl Run {
             rate: FIRST_RATE,
             looked: begin,
             turn: begin,
-            credit: 0.0,
             from: 1,
-            newest: 0,
-            counted: 0,
             up: true,
-            arrived: 0,
-            lost: 0,
-            queue: Duration::ZERO,
-            least: None,
-            least_before: Duration::ZERO,
-            standing: Duration::ZERO,
-            full: false,
-            faster: false,
-            late: Duration::ZERO,
-            overflowed: false,
-            bins: BTreeMap::new(),
+            ..Run::default()
         }
     }
 
