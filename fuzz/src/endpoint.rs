@@ -71,18 +71,8 @@ fn stranger(n: u32) -> Route {
 }
 
 fn header(byte: u8) -> Header {
-    Header {
-        src_port: 50_000 + u16::from(byte & 3),
-        dst_port: if byte & 0x70 == 0x70 { 9 } else { PORT },
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Request,
-        short: false,
-        seq: Seq::new(byte.into()),
-        ack: None,
-        service_code: Some(7),
-        reset: None,
-    }
+    let ports = (50_000 + u16::from(byte & 3), if byte & 0x70 == 0x70 { 9 } else { PORT });
+    Header { service_code: Some(7), ..Header::new(ports, PacketType::Request, Seq::new(byte.into())) }
 }
 
 fn request(n: u32, byte: u8) -> Vec<u8> {

@@ -432,16 +432,10 @@ impl Insider {
     ) {
         let flow = &mut self.subflows[at];
         let header = Header {
-            src_port: flow.ports.0,
-            dst_port: flow.ports.1,
-            ccval: 0,
-            cscov: 0,
-            ptype,
-            short: false,
-            seq: flow.seq,
             ack: Some(flow.gsr),
             service_code: Some(7),
             reset: Some(Reset { code: ResetCode::from_number(input.byte() % 14), data: [0; 3] }),
+            ..Header::new(flow.ports, ptype, flow.seq)
         };
         // Simulates losses.
         flow.seq = flow.seq.add(if input.one_in(16) { input.below(300) as u64 } else { 1 });

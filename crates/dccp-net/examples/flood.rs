@@ -88,18 +88,8 @@ fn handshakes(server: SocketAddr, key: PublicKey) -> Result<Vec<Vec<u8>>, Error>
 
 fn requests(service: [u8; 4]) -> Vec<Vec<u8>> {
     let request = |n: u16| {
-        let header = Header {
-            src_port: 49_152 + n,
-            dst_port: 5001,
-            ccval: 0,
-            cscov: 0,
-            ptype: PacketType::Request,
-            short: false,
-            seq: Seq::new(u64::from(n) << 20),
-            ack: None,
-            service_code: Some(u32::from_be_bytes(service)),
-            reset: None,
-        };
+        let header = Header::new((49_152 + n, 5001), PacketType::Request, Seq::new(u64::from(n) << 20));
+        let header = Header { service_code: Some(u32::from_be_bytes(service)), ..header };
         let mut bytes = vec![0; header.packet_len(0, 0)];
         header.emit(&[], &mut bytes);
         bytes

@@ -87,6 +87,23 @@ fn fixed_len(ptype: PacketType, short: bool) -> usize {
 }
 
 impl Header {
+    /// Returns a header with long numbers and without optional fields. `ports` are the source and destination
+    /// ports.
+    pub const fn new(ports: (u16, u16), ptype: PacketType, seq: Seq) -> Header {
+        Header {
+            src_port: ports.0,
+            dst_port: ports.1,
+            ccval: 0,
+            cscov: 0,
+            ptype,
+            short: false,
+            seq,
+            ack: None,
+            service_code: None,
+            reset: None,
+        }
+    }
+
     fn is_short(&self) -> bool {
         self.short && self.ptype.allows_short()
     }

@@ -10,18 +10,7 @@
 //! ```
 //! use dccp_wire::{Header, Packet, PacketType, Seq};
 //!
-//! let header = Header {
-//!     src_port: 5001,
-//!     dst_port: 5002,
-//!     ccval: 0,
-//!     cscov: 0,
-//!     ptype: PacketType::Data,
-//!     short: false,
-//!     seq: Seq::new(7),
-//!     ack: None,
-//!     service_code: None,
-//!     reset: None,
-//! };
+//! let header = Header::new((5001, 5002), PacketType::Data, Seq::new(7));
 //! let mut bytes = vec![0; header.packet_len(0, 5)];
 //! header.emit(&[], &mut bytes);
 //! let packet = Packet::parse(&bytes)?;

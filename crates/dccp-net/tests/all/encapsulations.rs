@@ -69,18 +69,7 @@ fn bind(addr: &str) -> Bind {
 }
 
 fn dccp(seq: u64, payload: usize) -> Vec<u8> {
-    let header = Header {
-        src_port: 1,
-        dst_port: 2,
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Data,
-        short: false,
-        seq: Seq::new(seq),
-        ack: None,
-        service_code: None,
-        reset: None,
-    };
+    let header = Header::new((1, 2), PacketType::Data, Seq::new(seq));
     let mut packet = vec![0; header.packet_len(0, payload)];
     header.emit(&[], &mut packet).fill(seq as u8);
     packet

@@ -19,18 +19,9 @@ pub fn refuse(packet: &Packet<'_>, reset: Reset, options: &[u8], route: &Route, 
         return;
     }
     let (seq, ack) = reset_numbers(packet);
-    let header = Header {
-        src_port: packet.header.dst_port,
-        dst_port: packet.header.src_port,
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Reset,
-        short: false,
-        seq,
-        ack: Some(ack),
-        service_code: None,
-        reset: Some(reset),
-    };
+    let ports = (packet.header.dst_port, packet.header.src_port);
+    let header = Header::new(ports, PacketType::Reset, seq);
+    let header = Header { ack: Some(ack), reset: Some(reset), ..header };
     let buf = sink.reserve(route, Ecn::NotEct, header.packet_len(options.len(), 0));
     header.emit(options, buf);
 }

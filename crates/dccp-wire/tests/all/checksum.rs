@@ -8,18 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn data_packet(cscov: u8, payload: &[u8]) -> Vec<u8> {
-    let header = Header {
-        src_port: 0x1234,
-        dst_port: 0x5678,
-        ccval: 0,
-        cscov,
-        ptype: PacketType::Data,
-        short: true,
-        seq: Seq::new(0x0a0b0c),
-        ack: None,
-        service_code: None,
-        reset: None,
-    };
+    let header = Header::new((0x1234, 0x5678), PacketType::Data, Seq::new(0x0a0b0c));
+    let header = Header { cscov, short: true, ..header };
     let mut packet = vec![0; header.packet_len(0, payload.len())];
     header.emit(&[], &mut packet).copy_from_slice(payload);
     packet

@@ -290,18 +290,8 @@ fn longest_header_fits_its_data_offset() {
     let mut buf = OptionBuf::new();
     while buf.push(&Opt::SlowReceiver) {}
     let reset = Reset { code: ResetCode::AbruptMpTermination, data: [1, 2, 3] };
-    let header = Header {
-        src_port: 1,
-        dst_port: 2,
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Reset,
-        short: false,
-        seq: Seq::new(1),
-        ack: None,
-        service_code: None,
-        reset: Some(reset),
-    };
+    let header = Header::new((1, 2), PacketType::Reset, Seq::new(1));
+    let header = Header { reset: Some(reset), ..header };
     let mut packet = vec![0; header.packet_len(buf.len(), 1)];
     header.emit(buf.as_bytes(), &mut packet)[0] = 9;
     let read = Packet::parse(&packet).unwrap();

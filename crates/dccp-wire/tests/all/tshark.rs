@@ -12,16 +12,10 @@ use dccp_wire::{
 
 fn header(ptype: PacketType) -> Header {
     Header {
-        src_port: 0xc35a,
-        dst_port: 5001,
-        ccval: 0,
-        cscov: 0,
-        ptype,
-        short: false,
-        seq: Seq::new(0xa1b2_c3d4_e5f6),
         ack: ptype.has_ack().then_some(Seq::new(0x0102_0304_0506)),
         service_code: ptype.has_service_code().then_some(0x4d50_5455),
         reset: (ptype == PacketType::Reset).then_some(Reset { code: ResetCode::Closed, data: [0; 3] }),
+        ..Header::new((0xc35a, 5001), ptype, Seq::new(0xa1b2_c3d4_e5f6))
     }
 }
 

@@ -118,17 +118,10 @@ impl Cookies {
         if now.since(at) > LIFE {
             return None;
         }
+        let seq = Seq::new(u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7]));
         let header = Header {
-            src_port: ports.remote,
-            dst_port: ports.local,
-            ccval: 0,
-            cscov: 0,
-            ptype: PacketType::Request,
-            short: false,
-            seq: Seq::new(u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7])),
-            ack: None,
             service_code: Some(u32::from_be_bytes([c0, c1, c2, c3])),
-            reset: None,
+            ..Header::new((ports.remote, ports.local), PacketType::Request, seq)
         };
         let mut request = alloc::vec![0; header.packet_len(options.len(), 0)];
         header.emit(options, &mut request);

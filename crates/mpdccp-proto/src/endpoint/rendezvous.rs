@@ -27,18 +27,9 @@ impl Expected {
     /// Returns a Listen. Its sequence number, CCVal and coverage are zero, and it has neither options nor
     /// data (RFC 5596 section 2.2.1).
     fn packet(&self) -> Header {
-        Header {
-            src_port: self.ports.local,
-            dst_port: self.ports.remote,
-            ccval: 0,
-            cscov: 0,
-            ptype: PacketType::Listen,
-            short: false,
-            seq: Seq::new(0),
-            ack: None,
-            service_code: Some(self.service_code),
-            reset: None,
-        }
+        let ports = (self.ports.local, self.ports.remote);
+        let header = Header::new(ports, PacketType::Listen, Seq::new(0));
+        Header { service_code: Some(self.service_code), ..header }
     }
 }
 

@@ -194,19 +194,9 @@ impl Net {
 
     /// Returns a header that `from` could send, with the given numbers.
     pub fn forge(&self, from: usize, ptype: PacketType, seq: Seq, ack: Option<Seq>) -> Header {
-        let (src_port, dst_port) = if from == CLIENT { (5001, 5002) } else { (5002, 5001) };
-        Header {
-            src_port,
-            dst_port,
-            ccval: 0,
-            cscov: 0,
-            ptype,
-            short: false,
-            seq,
-            ack,
-            service_code: Some(0),
-            reset: Some(Reset { code: ResetCode::Closed, data: [0; 3] }),
-        }
+        let ports = if from == CLIENT { (5001, 5002) } else { (5002, 5001) };
+        let reset = Some(Reset { code: ResetCode::Closed, data: [0; 3] });
+        Header { ack, service_code: Some(0), reset, ..Header::new(ports, ptype, seq) }
     }
 
     /// Returns the newest sequence number used by `from`.

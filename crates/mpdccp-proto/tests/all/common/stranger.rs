@@ -14,18 +14,8 @@ pub fn stranger(n: u32) -> Route {
 
 /// Returns the header of the `n`-th Request.
 pub fn request_header(n: u32) -> Header {
-    Header {
-        src_port: n as u16,
-        dst_port: PORT,
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Request,
-        short: false,
-        seq: Seq::new(u64::from(n) << 20),
-        ack: None,
-        service_code: Some(7),
-        reset: None,
-    }
+    let header = Header::new((n as u16, PORT), PacketType::Request, Seq::new(u64::from(n) << 20));
+    Header { service_code: Some(7), ..header }
 }
 
 /// Returns the `n`-th Request, with these options.
