@@ -11,8 +11,7 @@ use dccp_secure::{
     Address, Aead, ChannelId, Channels, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings,
 };
 use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueConfig, SessionConfig, SessionEvent,
-    SessionId,
+    Endpoint, ListenConfig, PathConfig, PktInfo, QueueConfig, SessionConfig, SessionEvent, SessionId,
 };
 use mpdccp_units::{Duration, Time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -96,28 +95,12 @@ fn config(ccid: u8) -> SessionConfig {
 
 fn path(socket: u32) -> PathConfig {
     let ports = Ports { local: 40_000, remote: PORT };
-    PathConfig {
-        route: route(socket, 2),
-        name: Default::default(),
-        ports,
-        prio: 3,
-        mtu: 1500,
-        overhead: 28 + OVERHEAD as u16,
-    }
+    PathConfig::new(route(socket, 2), ports, 1500, 28 + OVERHEAD as u16)
 }
 
 fn listening(ccid: u8, sessions: usize) -> Endpoint {
     let mut server = Endpoint::new([2; 32]);
-    server.listen(ListenConfig {
-        port: PORT,
-        session: config(ccid),
-        peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-        strangers: false,
-        mtu: 1500,
-        overhead: 28 + OVERHEAD as u16,
-        max_sessions: sessions,
-        max_sessions_per_source: sessions,
-    });
+    server.listen(ListenConfig::for_anyone(PORT, config(ccid), 28 + OVERHEAD as u16, sessions));
     server
 }
 

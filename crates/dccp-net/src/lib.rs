@@ -7,7 +7,7 @@
 //! ```
 //! # fn main() -> std::io::Result<()> {
 //! use dccp_net::{App, Bind, Core, Driver, UdpEncapsulation};
-//! use mpdccp_proto::{Endpoint, ListenConfig, PeerFilter, PktInfo, SessionConfig, SessionId};
+//! use mpdccp_proto::{Endpoint, ListenConfig, PktInfo, SessionConfig, SessionId};
 //! use mpdccp_units::Time;
 //!
 //! /// Sends back what it gets.
@@ -23,15 +23,10 @@
 //!     let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
 //!     let encapsulation = UdpEncapsulation::new(bind)?;
 //!     let socket = core.add_socket(encapsulation)?;
+//!     let overhead = core.net.socket(socket).map_or(0, |encapsulation| encapsulation.overhead());
 //!     core.endpoint.listen(ListenConfig {
-//!         port: 5001,
-//!         session: SessionConfig::default(),
-//!         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-//!         strangers: false,
-//!         mtu: 1500,
-//!         overhead: core.net.socket(socket).map_or(0, |encapsulation| encapsulation.overhead()),
-//!         max_sessions: 100,
 //!         max_sessions_per_source: 10,
+//!         ..ListenConfig::for_anyone(5001, SessionConfig::default(), overhead, 100)
 //!     });
 //!     Ok::<Echo, std::io::Error>(Echo)
 //! })?;

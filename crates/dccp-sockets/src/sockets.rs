@@ -7,7 +7,7 @@ use crate::{ConnectError, Options, Path};
 use dccp_net::secure::{Aead, Channels, OVERHEAD};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
-use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter, is_unicast};
+use mpdccp_proto::{ListenConfig, PathConfig, PeerFilter, is_unicast};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -184,15 +184,7 @@ pub(crate) fn open_path(
     let route = Route { socket, local: None, remote };
     let overhead = overhead(core, core.net.resolve(&route).socket, options);
     let mtu = core.net.path_mtu(socket, remote).map_or(options.mtu, |mtu| mtu.min(options.mtu));
-    Ok(PathConfig {
-        route,
-        ports: Ports {
-            local: if options.source_ports.1 == 0 { own_port } else { options.source_ports.1 },
-            remote: port,
-        },
-        name: PathName::default(),
-        prio: path.priority,
-        mtu,
-        overhead,
-    })
+    let local = if options.source_ports.1 == 0 { own_port } else { options.source_ports.1 };
+    let ports = Ports { local, remote: port };
+    Ok(PathConfig { prio: path.priority, ..PathConfig::new(route, ports, mtu, overhead) })
 }

@@ -4,7 +4,7 @@
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use mio::{Events, Interest, Poll, Token, net::UdpSocket};
-use mpdccp_proto::{Endpoint, ListenConfig, PathConfig, PathName, PeerFilter};
+use mpdccp_proto::{Endpoint, ListenConfig, PathConfig};
 use mpdccp_proto::{PktInfo, SessionConfig, SessionEvent};
 use mpdccp_units::Time;
 use std::{error::Error, fs::File, io::Read, net::SocketAddr, time::Instant};
@@ -36,19 +36,11 @@ fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8
     match text {
         Some((to, _)) => {
             let ports = Ports { local: 50_000, remote: DCCP_PORT };
-            let (name, prio) = (PathName::default(), 3);
-            let path = PathConfig { route: route(to), ports, name, prio, mtu: 1500, overhead: OVERHEAD };
-            endpoint.connect(clock(), session, path);
+            endpoint.connect(clock(), session, PathConfig::new(route(to), ports, 1500, OVERHEAD));
         }
         None => endpoint.listen(ListenConfig {
-            port: DCCP_PORT,
-            session,
-            peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-            strangers: false,
-            mtu: 1500,
-            overhead: OVERHEAD,
-            max_sessions: 100,
             max_sessions_per_source: 10,
+            ..ListenConfig::for_anyone(DCCP_PORT, session, OVERHEAD, 100)
         }),
     }
     let mut poll = Poll::new()?;

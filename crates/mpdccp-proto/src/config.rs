@@ -147,6 +147,13 @@ pub struct PathConfig {
     pub overhead: u16,
 }
 
+impl PathConfig {
+    /// Creates a path without a name, of the default priority.
+    pub fn new(route: Route, ports: Ports, mtu: u16, overhead: u16) -> PathConfig {
+        PathConfig { route, ports, name: PathName::default(), prio: 3, mtu, overhead }
+    }
+}
+
 /// A peer that may open sessions.
 #[derive(Clone, Debug)]
 pub struct PeerFilter {
@@ -179,4 +186,21 @@ pub struct ListenConfig {
     /// all sessions are free; it shrinks as fewer are left. Half-open sessions do not count, because their
     /// source may be forged. The limit does not apply to `peers` that the encapsulation authenticates.
     pub max_sessions_per_source: usize,
+}
+
+impl ListenConfig {
+    /// Creates the settings of a port at which any peer, with `id` 0, may open up to `max_sessions` sessions,
+    /// on paths with an MTU of 1,500 bytes.
+    pub fn for_anyone(port: u16, session: SessionConfig, overhead: u16, max_sessions: usize) -> ListenConfig {
+        ListenConfig {
+            port,
+            session,
+            peers: alloc::vec![PeerFilter { id: 0, remotes: Vec::new() }],
+            strangers: false,
+            mtu: 1500,
+            overhead,
+            max_sessions,
+            max_sessions_per_source: max_sessions,
+        }
+    }
 }

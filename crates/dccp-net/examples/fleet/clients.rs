@@ -133,13 +133,9 @@ impl Clients {
             SessionConfig { queue: mpdccp_proto::QueueConfig::of_ip_packets(), ..SessionConfig::default() };
         cfg.connection.service_code = SERVICE_CODE;
         cfg.connection.tx_ccids = vec![5];
-        let path = |path: usize| PathConfig {
-            route: Route { socket: client * 2 + path as u32, local: None, remote: server(path) },
-            ports: Ports { local: 40_000, remote: PORT },
-            name: Default::default(),
-            prio: 3,
-            mtu: 1500,
-            overhead: 28 + OVERHEAD as u16,
+        let path = |path: usize| {
+            let route = Route { socket: client * 2 + path as u32, local: None, remote: server(path) };
+            PathConfig::new(route, Ports { local: 40_000, remote: PORT }, 1500, 28 + OVERHEAD as u16)
         };
         let now = Clock.now();
         let session = self.endpoint.connect(now, cfg, path(0));

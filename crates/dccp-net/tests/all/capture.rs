@@ -2,7 +2,7 @@
 
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
-use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionConfig, SessionId};
+use mpdccp_proto::{Endpoint, PathConfig, SessionConfig, SessionId};
 use mpdccp_units::{Duration, Time};
 use std::fs::Permissions;
 use std::io;
@@ -39,14 +39,8 @@ fn a_request_is_sent_and_captured() {
         let bind = Bind { addr: "0.0.0.0:0".parse().unwrap(), interface: None };
         let socket = core.add_socket(UdpEncapsulation::new(bind)?)?;
         let now = core.clock.now();
-        let path = PathConfig {
-            route: Route { socket, local: None, remote },
-            ports: Ports { local: 1, remote: 2 },
-            name: PathName::default(),
-            prio: 3,
-            mtu: 1500,
-            overhead: 28,
-        };
+        let route = Route { socket, local: None, remote };
+        let path = PathConfig::new(route, Ports { local: 1, remote: 2 }, 1500, 28);
         core.endpoint.connect(now, SessionConfig::default(), path);
         Ok(Caller { stop_at: now + Duration::from_millis(50) })
     });

@@ -3,9 +3,7 @@
 use dccp_net::{App, Bind, Clock, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Outbox, Ports, Route};
 use mpdccp_proto::reorder::ReorderConfig;
-use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
-};
+use mpdccp_proto::{Endpoint, ListenConfig, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId};
 use mpdccp_units::{Duration, Time};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -78,27 +76,12 @@ fn data_comes_before_the_end_of_its_session() {
     let remote = far.local_addr().unwrap();
     let server = Driver::new(Endpoint::new([1; 32]), |core| {
         core.add_socket(UdpEncapsulation::new(Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None })?)?;
-        core.endpoint.listen(ListenConfig {
-            port: PORT,
-            session: session.clone(),
-            peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-            strangers: false,
-            mtu: 1500,
-            overhead: 28,
-            max_sessions: 10,
-            max_sessions_per_source: 10,
-        });
+        core.endpoint.listen(ListenConfig::for_anyone(PORT, session.clone(), 28, 10));
         Ok::<Server, io::Error>(Server::default())
     });
     let mut client = Endpoint::new([2; 32]);
-    let path = PathConfig {
-        route: Route { socket: 0, local: None, remote },
-        ports: Ports { local: 50_000, remote: PORT },
-        name: PathName::default(),
-        prio: 3,
-        mtu: 1500,
-        overhead: 28,
-    };
+    let route = Route { socket: 0, local: None, remote };
+    let path = PathConfig::new(route, Ports { local: 50_000, remote: PORT }, 1500, 28);
     let id = client.connect(Clock.now(), session, path);
     let mut world = World { client, server: server.unwrap(), remote, begun: Instant::now() };
     while !world.client.status(Clock.now(), id).unwrap().paths[0].state.is_up() {

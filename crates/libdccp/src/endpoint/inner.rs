@@ -7,7 +7,7 @@ use dccp_net::{Arrived, ChannelRoutes, is_channel};
 use dccp_proto::{Ports, Route, Sink};
 use dccp_secure::HEADER;
 use dccp_sockets::Options;
-use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionId};
+use mpdccp_proto::{Endpoint, PathConfig, SessionId};
 use mpdccp_units::{Duration, Ecn, Time};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -74,14 +74,9 @@ impl Loop {
         local_port: u16,
     ) -> Outcome<PathConfig> {
         let overhead = self.sealing() + if to.is_ipv4() { OVERHEAD } else { OVERHEAD + MORE };
-        Ok(PathConfig {
-            route: self.route(now, Route { socket, local: None, remote: to })?,
-            ports: Ports { local: local_port, remote: self.options.listening_port() },
-            name: PathName::default(),
-            prio: 3,
-            mtu: self.options.largest_packet(),
-            overhead,
-        })
+        let route = self.route(now, Route { socket, local: None, remote: to })?;
+        let ports = Ports { local: local_port, remote: self.options.listening_port() };
+        Ok(PathConfig::new(route, ports, self.options.largest_packet(), overhead))
     }
 
     /// Collects the packets that may be sent now, and encrypts them if there is a key.

@@ -10,9 +10,7 @@ use std::thread::JoinHandle;
 
 use dccp_net::{App, Bind, Clock, Core, Driver, Handle, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
-use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
-};
+use mpdccp_proto::{Endpoint, ListenConfig, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId};
 use mpdccp_units::Time;
 
 use super::flow::{Counters, Flow, Sent};
@@ -189,16 +187,8 @@ fn socket(core: &mut Core, addr: SocketAddr) -> Result<u32, LabError> {
 
 fn listen(core: &mut Core, addr: SocketAddr, session: SessionConfig) -> Result<(), LabError> {
     socket(core, addr)?;
-    core.endpoint.listen(ListenConfig {
-        port: addr.port(),
-        session,
-        peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-        strangers: false,
-        mtu: MTU,
-        overhead: OVERHEAD,
-        max_sessions: 1,
-        max_sessions_per_source: 1,
-    });
+    core.endpoint
+        .listen(ListenConfig { mtu: MTU, ..ListenConfig::for_anyone(addr.port(), session, OVERHEAD, 1) });
     Ok(())
 }
 
@@ -207,11 +197,7 @@ fn connect(core: &mut Core, remote: SocketAddr, session: SessionConfig) -> Resul
     let socket = socket(core, local)?;
     let ports = Ports { local: core.ephemeral_port(), remote: remote.port() };
     let route = Route { socket, local: None, remote };
-    Ok(core.endpoint.connect(
-        Clock.now(),
-        session,
-        PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: MTU, overhead: OVERHEAD },
-    ))
+    Ok(core.endpoint.connect(Clock.now(), session, PathConfig::new(route, ports, MTU, OVERHEAD)))
 }
 
 struct Receiver {

@@ -2,7 +2,7 @@
 
 use super::Host;
 use dccp_proto::{Ports, Route, Sink};
-use mpdccp_proto::{Endpoint, PathConfig, PathName, PktInfo, SessionConfig, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, ChildStdout, Stdio};
@@ -53,14 +53,8 @@ a, _ = l.accept()
         let mut endpoint = Endpoint::new([7; 32]);
         let connection = dccp_proto::Config { service_code: 7, ..dccp_proto::Config::default() };
         let config = SessionConfig { multipath: false, connection, ..SessionConfig::default() };
-        let path = PathConfig {
-            route: Route { socket: 0, local: None, remote: to },
-            ports: Ports { local: 50_000, remote: 5007 },
-            name: PathName::default(),
-            prio: 3,
-            mtu: 1500,
-            overhead: 28,
-        };
+        let route = Route { socket: 0, local: None, remote: to };
+        let path = PathConfig::new(route, Ports { local: 50_000, remote: 5007 }, 1500, 28);
         let session = endpoint.connect(dccp_net::Clock.now(), config, path);
         let mut client = Client { server, lines, to, socket, endpoint, session, begun: Instant::now() };
         client.await_line("listening");

@@ -72,14 +72,14 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PathConfig, PathName, SessionConfig};
+    use crate::{PathConfig, SessionConfig};
     use dccp_proto::{Ports, Route};
 
     #[test]
     fn a_path_on_another_route_is_no_longer_coupled() {
         let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
         let ports = Ports { local: 1, remote: 2 };
-        let path = PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: 1500, overhead: 28 };
+        let path = PathConfig::new(route, ports, 1500, 28);
         let mut session = Session::client(SessionConfig::default(), Time::ZERO, path, 1, [1; 32]);
         let other = session.add_path(Time::ZERO, path).unwrap();
         // The round-trip times of the two paths rise and fall together.

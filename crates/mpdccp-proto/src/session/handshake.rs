@@ -114,14 +114,8 @@ impl Session {
         }
         conn.set_extra(Extra::Response, options.as_bytes());
         session.peer = offer.peer;
-        let i = session.new_path(PathConfig {
-            route: offer.route,
-            ports: conn.ports(),
-            name: hello.name,
-            prio: 3,
-            mtu: offer.mtu,
-            overhead: offer.overhead,
-        });
+        let path = PathConfig::new(offer.route, conn.ports(), offer.mtu, offer.overhead);
+        let i = session.new_path(PathConfig { name: hello.name, ..path });
         session.paths[i].yields = true;
         session.paths[i].start(now, conn, Stage::Proven);
         Ok(session)

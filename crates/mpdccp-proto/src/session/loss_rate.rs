@@ -81,7 +81,7 @@ impl LossRate {
 mod tests {
     use super::super::Session;
     use super::*;
-    use crate::{PathConfig, PathId, PathName, SessionConfig};
+    use crate::{PathConfig, PathId, SessionConfig};
     use alloc::vec::Vec;
     use dccp_proto::{Ports, Route};
 
@@ -123,7 +123,7 @@ mod tests {
     fn losses_on_another_route_do_not_count() {
         let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
         let ports = Ports { local: 1, remote: 2 };
-        let path = PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: 1500, overhead: 28 };
+        let path = PathConfig::new(route, ports, 1500, 28);
         let mut session = Session::client(SessionConfig::default(), Time::ZERO, path, 1, [1; 32]);
         let mut now = Time::ZERO;
         for n in 1..=SAMPLES as u64 {

@@ -370,7 +370,7 @@ mod tests {
     use super::super::Offer;
     use super::*;
     use crate::reorder::ReorderConfig;
-    use crate::{PathConfig, PathName, SessionConfig};
+    use crate::{PathConfig, SessionConfig};
     use alloc::vec;
     use dccp_proto::{Ecn, Outbox, Ports, Route};
     use dccp_wire::{Packet, Seq};
@@ -399,7 +399,7 @@ mod tests {
         };
         let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
         let ports = Ports { local: 1, remote: 2 };
-        let path = PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: 1500, overhead: 28 };
+        let path = PathConfig::new(route, ports, 1500, 28);
         let mut client = Session::client(cfg.clone(), now, path, 1, [1; 32]);
         client.next_mp_seq = Seq::new(mp_seq);
         client.poll_connect(now).unwrap();

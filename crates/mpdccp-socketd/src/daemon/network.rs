@@ -5,9 +5,7 @@ use super::socket::{Options, Socket};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use dccp_wire::ResetCode;
-use mpdccp_proto::{
-    Fallback, ListenConfig, PathConfig, PathName, PeerFilter, Reason, SessionConfig, SessionId, is_unicast,
-};
+use mpdccp_proto::{Fallback, ListenConfig, PathConfig, Reason, SessionConfig, SessionId, is_unicast};
 use mpdccp_units::Time;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -153,14 +151,9 @@ impl Network {
     pub(super) fn listen(&mut self, core: &mut Core, inode: u64, port: u16, options: &Options) {
         self.ports.insert(port, Some(inode));
         core.endpoint.listen(ListenConfig {
-            port,
-            session: session(options),
-            peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-            strangers: false,
             mtu: MTU,
-            overhead: self.overhead,
-            max_sessions: 4096,
             max_sessions_per_source: 1024,
+            ..ListenConfig::for_anyone(port, session(options), self.overhead, 4096)
         });
     }
 
@@ -192,14 +185,9 @@ impl Network {
         let mtu = core.net.path_mtu(socket, remote).map_err(system)?;
         let from = local.ip().to_canonical();
         let route = Route { socket, local: (!from.is_unspecified()).then_some(from), remote };
-        let path = PathConfig {
-            route,
-            ports: Ports { local: local.port(), remote: to.port() },
-            name: PathName::default(),
-            prio: 3,
-            mtu: mtu.min(MTU),
-            overhead: if to.is_ipv4() { self.overhead } else { self.overhead + 20 },
-        };
+        let ports = Ports { local: local.port(), remote: to.port() };
+        let overhead = if to.is_ipv4() { self.overhead } else { self.overhead + 20 };
+        let path = PathConfig::new(route, ports, mtu.min(MTU), overhead);
         Ok(core.endpoint.connect(now, session(options), path))
     }
 

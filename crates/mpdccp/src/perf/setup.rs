@@ -7,8 +7,8 @@ use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{PADDED_REQUEST, Ports, Route};
 use mpdccp_proto::{
-    Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, Seconds, SessionConfig,
-    SessionId, Settings,
+    Ccid, Fallback, ListenConfig, PathConfig, PeerFilter, QueueConfig, Seconds, SessionConfig, SessionId,
+    Settings,
 };
 use mpdccp_units::Time;
 use std::io::{self, ErrorKind};
@@ -218,14 +218,9 @@ fn open_path(
         socket = channel.ok_or_else(|| Error::runtime("too many encrypted channels are open"))?;
         sockets.push(socket);
     }
-    Ok(PathConfig {
-        route: Route { socket, local: None, remote },
-        ports: Ports { local: port.unwrap_or_else(|| core.ephemeral_port()), remote: plan.dccp_port },
-        name: PathName::default(),
-        prio,
-        mtu,
-        overhead,
-    })
+    let route = Route { socket, local: None, remote };
+    let ports = Ports { local: port.unwrap_or_else(|| core.ephemeral_port()), remote: plan.dccp_port };
+    Ok(PathConfig { prio, ..PathConfig::new(route, ports, mtu, overhead) })
 }
 
 #[cfg(test)]

@@ -118,14 +118,7 @@ pub fn client_addr(k: usize) -> IpAddr {
 }
 
 pub fn path(k: usize) -> PathConfig {
-    PathConfig {
-        route: client_route(k),
-        ports: Ports { local: 50_000 + k as u16, remote: PORT },
-        name: PathName::default(),
-        prio: 3,
-        mtu: 1500,
-        overhead: 28,
-    }
+    PathConfig::new(client_route(k), Ports { local: 50_000 + k as u16, remote: PORT }, 1500, 28)
 }
 
 /// Like [`path`], but over IPv6.
@@ -143,16 +136,8 @@ pub fn config() -> SessionConfig {
 }
 
 pub fn listen(session: SessionConfig) -> ListenConfig {
-    ListenConfig {
-        port: PORT,
-        session,
-        peers: vec![PeerFilter { id: 42, remotes: Vec::new() }],
-        strangers: false,
-        mtu: 1500,
-        overhead: 28,
-        max_sessions: 4,
-        max_sessions_per_source: 4,
-    }
+    let peers = vec![PeerFilter { id: 42, remotes: Vec::new() }];
+    ListenConfig { peers, ..ListenConfig::for_anyone(PORT, session, 28, 4) }
 }
 
 impl Net {
