@@ -6,7 +6,7 @@
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::Ecn;
-use dccp_secure::{Address, Aead, Channels, PresharedKey, PrivateKey, PublicKey, Settings};
+use dccp_secure::{Address, Channels, PresharedKey, PrivateKey, PublicKey, Settings};
 use dccp_wire::{Header, PacketType, Seq};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -67,15 +67,9 @@ fn main() -> Result<(), Error> {
 fn handshakes(server: SocketAddr, key: PublicKey) -> Result<Vec<Vec<u8>>, Error> {
     let mut messages = Vec::new();
     for n in 0..DIFFERENT {
-        let mut channels = Channels::new(Settings {
-            private_key: PrivateKey::from_random(dccp_net::random_seed()?),
-            accepts: false,
-            server: 0,
-            shard: 0,
-            aeads: Aead::preferred(),
-            unix: mpdccp_units::Duration::from_nanos(Clock.wall_nanos()),
-            seed: dccp_net::random_seed()?,
-        });
+        let private_key = PrivateKey::from_random(dccp_net::random_seed()?);
+        let unix = mpdccp_units::Duration::from_nanos(Clock.wall_nanos());
+        let mut channels = Channels::new(Settings::new(private_key, false, unix, dccp_net::random_seed()?));
         channels.add_peer(0, key, PresharedKey::default());
         let to = Address { socket: 0, local: None, remote: server };
         let now = mpdccp_units::Time::from_millis(n as u64);

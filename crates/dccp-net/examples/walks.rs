@@ -117,13 +117,8 @@ impl End {
     fn new(number: u8, endpoint: Endpoint) -> End {
         let key = |n: u8| PrivateKey::from_random([n; 32]);
         let mut channels = Channels::new(Settings {
-            private_key: key(number),
-            accepts: number == 2,
-            server: 0,
-            shard: 0,
             aeads: vec![Aead::Aes128Gcm],
-            unix: Duration::from_secs(1),
-            seed: [number; 32],
+            ..Settings::new(key(number), number == 2, Duration::from_secs(1), [number; 32])
         });
         channels.add_peer(0, key(3 - number).public(), PresharedKey::default());
         End { endpoint, channels, channel: None, number, out: Outgoing::default() }

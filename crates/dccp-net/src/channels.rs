@@ -196,7 +196,7 @@ impl ChannelRoutes {
 #[cfg(all(test, feature = "encryption"))]
 mod tests {
     use super::*;
-    use crate::secure::{Aead, PresharedKey, PrivateKey, Settings};
+    use crate::secure::{PresharedKey, PrivateKey, Settings};
     use std::fmt::Debug;
     use std::sync::{Arc, Mutex};
     use tracing::field::{Field, Visit};
@@ -230,14 +230,10 @@ mod tests {
     }
 
     fn channels(n: u8, shard: u8) -> Channels {
+        let private_key = PrivateKey::from_random([n; 32]);
         Channels::new(Settings {
-            private_key: PrivateKey::from_random([n; 32]),
-            accepts: n == 2,
-            server: 0,
             shard,
-            aeads: Aead::preferred(),
-            unix: Duration::from_secs(1_700_000_000),
-            seed: [n; 32],
+            ..Settings::new(private_key, n == 2, Duration::from_secs(1_700_000_000), [n; 32])
         })
     }
 

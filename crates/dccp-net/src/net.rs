@@ -343,18 +343,11 @@ mod tests {
     /// Returns a socket, a channel over it to peer 0, and the channel's destination.
     #[cfg(feature = "encryption")]
     fn open(poller: &Poller, net: &mut Net, now: Time) -> (u32, u32, SocketAddr) {
-        use crate::secure::{Aead, Channels, PresharedKey, PrivateKey, Settings};
+        use crate::secure::{Channels, PresharedKey, PrivateKey, Settings};
         let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
         let socket = net.add(poller, Box::new(UdpEncapsulation::new(bind).unwrap())).unwrap();
-        let mut channels = Channels::new(Settings {
-            private_key: PrivateKey::from_random([1; 32]),
-            accepts: false,
-            server: 0,
-            shard: 0,
-            aeads: Aead::preferred(),
-            unix: Duration::from_secs(1_700_000_000),
-            seed: [1; 32],
-        });
+        let (private_key, unix) = (PrivateKey::from_random([1; 32]), Duration::from_secs(1_700_000_000));
+        let mut channels = Channels::new(Settings::new(private_key, false, unix, [1; 32]));
         channels.add_peer(0, PrivateKey::from_random([2; 32]).public(), PresharedKey::default());
         net.secure(channels);
         let remote = ([127, 0, 0, 1], 6511).into();

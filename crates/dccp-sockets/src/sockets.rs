@@ -4,7 +4,7 @@ use crate::context::about;
 use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
 use crate::{ConnectError, Options, Path};
-use dccp_net::secure::{Aead, Channels, OVERHEAD};
+use dccp_net::secure::{Channels, OVERHEAD};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{ListenConfig, PathConfig, PeerFilter, is_unicast};
@@ -41,15 +41,8 @@ impl Options {
     /// Creates the encrypted channels if there is a key. Peers are numbered by their position in the list.
     /// `unix` is the time since 1970 at the driver's time zero.
     pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
-        let mut channels = Channels::new(dccp_net::secure::Settings {
-            private_key: self.key.clone()?,
-            accepts,
-            server: 0,
-            shard: 0,
-            aeads: Aead::preferred(),
-            unix,
-            seed,
-        });
+        let mut channels =
+            Channels::new(dccp_net::secure::Settings::new(self.key.clone()?, accepts, unix, seed));
         if accepts && self.any_peer {
             channels.admit_strangers(self.max_connections, self.per_source());
         }

@@ -4,7 +4,7 @@
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_secure::{
-    Address, Aead, ChannelId, Channels, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings, TAG,
+    Address, ChannelId, Channels, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings, TAG,
 };
 use mpdccp_proto::{Endpoint, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId};
 use mpdccp_units::Time;
@@ -94,15 +94,7 @@ impl Clients {
         let hub = key_of(u32::MAX).public();
         let unix = mpdccp_units::Duration::from_nanos(Clock.wall_nanos() - now.as_nanos());
         let client = |i: u32| {
-            let mut channels = Channels::new(Settings {
-                private_key: key_of(i),
-                accepts: false,
-                server: 0,
-                shard: 0,
-                aeads: Aead::preferred(),
-                unix,
-                seed: dccp_net::random_seed()?,
-            });
+            let mut channels = Channels::new(Settings::new(key_of(i), false, unix, dccp_net::random_seed()?));
             channels.add_peer(0, hub, PresharedKey::default());
             let mut open = |path| {
                 let to = Address { socket: path as u32, local: Some(source(i, path)), remote: server(path) };

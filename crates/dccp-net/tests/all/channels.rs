@@ -1,6 +1,6 @@
 //! Tests of encrypted channels over real sockets.
 
-use dccp_net::secure::{Address, Aead, Channels, PresharedKey, PrivateKey, Settings};
+use dccp_net::secure::{Address, Channels, PresharedKey, PrivateKey, Settings};
 use dccp_net::{App, Bind, ChannelEvent, Core, Driver, UdpEncapsulation};
 use dccp_proto::Route;
 use mpdccp_proto::{Endpoint, SessionId};
@@ -30,15 +30,8 @@ impl App for Client {
 }
 
 fn channels(n: u8) -> Channels {
-    let mut channels = Channels::new(Settings {
-        private_key: PrivateKey::from_random([n; 32]),
-        accepts: n == 2,
-        server: 0,
-        shard: 0,
-        aeads: Aead::preferred(),
-        unix: Duration::from_secs(1_700_000_000),
-        seed: [n; 32],
-    });
+    let (private_key, unix) = (PrivateKey::from_random([n; 32]), Duration::from_secs(1_700_000_000));
+    let mut channels = Channels::new(Settings::new(private_key, n == 2, unix, [n; 32]));
     channels.add_peer(0, PrivateKey::from_random([3 - n; 32]).public(), PresharedKey::default());
     channels
 }

@@ -52,6 +52,13 @@ pub struct Settings {
     pub seed: [u8; 32],
 }
 
+impl Settings {
+    /// Creates settings with the recommended ciphers, without a load balancer and with only one shard.
+    pub fn new(private_key: PrivateKey, accepts: bool, unix: Duration, seed: [u8; 32]) -> Settings {
+        Settings { private_key, accepts, server: 0, shard: 0, aeads: Aead::preferred(), unix, seed }
+    }
+}
+
 #[derive(Debug)]
 struct Peer {
     key: PublicKey,

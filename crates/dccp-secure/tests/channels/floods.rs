@@ -39,14 +39,10 @@ fn flood(world: &mut World, first: u32, count: u32) -> u32 {
     for n in first..first + count {
         let mut key = [0; 32];
         key[..4].copy_from_slice(&(n % 64).to_be_bytes());
+        let unix = Duration::from_secs(1_700_000_000 + u64::from(n));
         let mut client = Channels::new(Settings {
-            private_key: PrivateKey::from_random(key),
-            accepts: false,
-            server: 0,
-            shard: 0,
             aeads: Aead::ALL.to_vec(),
-            unix: Duration::from_secs(1_700_000_000 + u64::from(n)),
-            seed: key,
+            ..Settings::new(PrivateKey::from_random(key), false, unix, key)
         });
         client.add_peer(0, self::key(SERVER).public(), PresharedKey::default());
         let channel = client.open(world.now, 0, address(SERVER)).unwrap();

@@ -37,13 +37,10 @@ fn seeded(n: u8, accepts: bool, seed: u8) -> Channels {
 /// Creates channels whose clock shows `unix` at time 0.
 fn at(n: u8, accepts: bool, seed: u8, unix: Duration) -> Channels {
     Channels::new(Settings {
-        private_key: key(n),
-        accepts,
         server: if accepts { 0x01_0203 } else { 0 },
         shard: n,
         aeads: Aead::ALL.to_vec(),
-        unix,
-        seed: [seed; 32],
+        ..Settings::new(key(n), accepts, unix, [seed; 32])
     })
 }
 

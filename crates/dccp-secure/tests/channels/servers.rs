@@ -17,13 +17,10 @@ fn a_second_path_goes_to_the_same_server() {
 fn shards() -> (Vec<Channels>, Channels) {
     let shards = (0..3).map(|n| {
         let mut shard = Channels::new(Settings {
-            private_key: key(SERVER),
-            accepts: true,
             server: 5,
             shard: n,
             aeads: Aead::ALL.to_vec(),
-            unix: Duration::from_secs(1_700_000_000),
-            seed: [n; 32],
+            ..Settings::new(key(SERVER), true, Duration::from_secs(1_700_000_000), [n; 32])
         });
         shard.share(3);
         shard.add_peer(8, key(CLIENT).public(), PresharedKey::default());
@@ -75,13 +72,9 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let now = Time::from_millis(1);
     let mut servers = [5, 6].map(|server| {
         let mut channels = Channels::new(Settings {
-            private_key: key(SERVER),
-            accepts: true,
             server,
-            shard: 0,
             aeads: Aead::ALL.to_vec(),
-            unix: Duration::from_secs(1_700_000_000),
-            seed: [server as u8; 32],
+            ..Settings::new(key(SERVER), true, Duration::from_secs(1_700_000_000), [server as u8; 32])
         });
         channels.add_peer(8, key(CLIENT).public(), PresharedKey::default());
         channels

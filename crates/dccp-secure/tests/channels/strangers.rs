@@ -161,13 +161,8 @@ fn forged_handshakes_do_not_keep_a_second_client_out() {
 fn a_stranger_without_a_channel_is_forgotten() {
     let now = Time::from_millis(1);
     let aead = |aead| Settings {
-        private_key: key(5),
-        accepts: false,
-        server: 0,
-        shard: 0,
         aeads: vec![aead],
-        unix: Duration::from_secs(1_700_000_000),
-        seed: [5; 32],
+        ..Settings::new(key(5), false, Duration::from_secs(1_700_000_000), [5; 32])
     };
     let mut server =
         Channels::new(Settings { private_key: key(SERVER), accepts: true, ..aead(Aead::Aes128Gcm) });

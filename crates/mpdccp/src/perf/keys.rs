@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::keys::read_secret;
 use crate::perf::args::Common;
 use dccp_net::{Clock, Core};
-use dccp_secure::{Aead, Channels, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
+use dccp_secure::{Channels, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
 use mpdccp_proto::PeerFilter;
 use mpdccp_units::Duration;
 
@@ -78,15 +78,8 @@ impl Keys {
     /// `strangers` limits their number in total and per source. A client admits no unknown peers.
     pub(super) fn secure(&self, core: &mut Core, strangers: Option<(usize, usize)>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
-        let mut channels = Channels::new(Settings {
-            private_key: self.own.clone(),
-            accepts: strangers.is_some(),
-            server: 0,
-            shard: 0,
-            aeads: Aead::preferred(),
-            unix: Duration::from_nanos(since_1970),
-            seed: dccp_net::random_seed()?,
-        });
+        let (unix, seed) = (Duration::from_nanos(since_1970), dccp_net::random_seed()?);
+        let mut channels = Channels::new(Settings::new(self.own.clone(), strangers.is_some(), unix, seed));
         if let Some((most, each)) = strangers.filter(|_| self.admit_all()) {
             channels.admit_strangers(most, each);
         }

@@ -36,14 +36,10 @@ impl Plan<'_> {
             return Ok(None);
         };
         let aeads = self.cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
+        let unix = self.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos()));
         let mut channels = Channels::new(Settings {
-            private_key,
-            accepts: false,
-            server: 0,
-            shard: 0,
             aeads: aeads.unwrap_or_else(Aead::preferred),
-            unix: self.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos())),
-            seed: dccp_net::random_seed()?,
+            ..Settings::new(private_key, false, unix, dccp_net::random_seed()?)
         });
         channels.add_peer(0, *key, psk.clone());
         Ok(Some(channels))

@@ -51,15 +51,12 @@ pub(crate) fn secure(
     let Some(private_key) = keys.own else { return Ok(()) };
     let aeads = cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
     let wall = tunnel.handshake_time(Duration::from_nanos(Clock.wall_nanos()));
-    let since_zero = Duration::from_nanos(core.clock.now().as_nanos());
+    let unix = wall.saturating_sub(Duration::from_nanos(core.clock.now().as_nanos()));
     let mut channels = Channels::new(Settings {
-        private_key,
-        accepts: !cfg.is_client(),
         server: cfg.server_number.0,
         shard,
         aeads: aeads.unwrap_or_else(Aead::preferred),
-        unix: wall.saturating_sub(since_zero),
-        seed: dccp_net::random_seed()?,
+        ..Settings::new(private_key, !cfg.is_client(), unix, dccp_net::random_seed()?)
     });
     if cfg.shards.0 > 1 {
         channels.share(cfg.shards.0);
