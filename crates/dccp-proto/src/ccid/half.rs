@@ -365,6 +365,11 @@ pub struct HalfConfig {
 }
 
 impl HalfConfig {
+    /// Creates the settings of a half that exists since [`Time::ZERO`], with a fixed seed.
+    pub fn new(mtu: u16, first_seq: Seq, handshake_rtt: Option<Duration>) -> HalfConfig {
+        HalfConfig { mtu, first_seq, cc: CcOptions::default(), seed: 1, handshake_rtt, now: Time::ZERO }
+    }
+
     /// Returns the settings of this half's controller.
     pub(crate) fn controller(&self) -> CcConfig {
         CcConfig { mtu: self.mtu, packets: self.cc.packets, draft: self.cc.draft, seed: self.seed }

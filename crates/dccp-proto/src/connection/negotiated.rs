@@ -14,18 +14,17 @@ impl Connection {
         (ccid(Side::Local), ccid(Side::Remote))
     }
 
+    /// Returns the settings of a new sending half.
+    fn half_config(&mut self, now: Time, handshake_rtt: Option<Duration>) -> HalfConfig {
+        let (first_seq, seed) = (self.numbers.gss.next(), self.rng.next_u64());
+        HalfConfig { mtu: self.cfg.mtu, first_seq, cc: self.cfg.cc, seed, handshake_rtt, now }
+    }
+
     /// Creates the half-connections for the CCIDs in force. The first packet they see is the peer's newest
     /// valid packet.
     pub(super) fn make_halves(&mut self, now: Time) {
         let (tx_ccid, rx_ccid) = self.negotiated_ccids();
-        let common = HalfConfig {
-            mtu: self.cfg.mtu,
-            first_seq: self.numbers.gss.next(),
-            cc: self.cfg.cc,
-            seed: self.rng.next_u64(),
-            handshake_rtt: self.handshake_rtt,
-            now,
-        };
+        let common = self.half_config(now, self.handshake_rtt);
         let tx = ccid::sender(tx_ccid, &common);
         let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
         let (Some(tx), Some(rx)) = (tx, rx) else {
@@ -76,14 +75,7 @@ impl Connection {
     /// Handles a change of CCIDs in OPEN. RFC 4340 section 10.5 permits congestion control to restart but not
     /// to gain from the restart, so the measurements are kept.
     fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
-        let common = HalfConfig {
-            mtu: self.cfg.mtu,
-            first_seq: self.numbers.gss.next(),
-            cc: self.cfg.cc,
-            seed: self.rng.next_u64(),
-            handshake_rtt: Some(self.rtt()),
-            now,
-        };
+        let common = self.half_config(now, Some(self.rtt()));
         let Some(halves) = self.halves.take() else { return };
         self.halves = self.succeed(halves, &common, (tx_ccid, rx_ccid));
         if self.halves.is_none() {
@@ -105,14 +97,10 @@ impl Connection {
             // TFRC would measure the new path by these packets, and nobody asks for their fates.
             left.outstanding.clear();
         }
-        let mut cfg = HalfConfig {
-            mtu: self.cfg.mtu,
-            first_seq: left.outstanding.first().map_or(self.numbers.gss.next(), |packet| packet.seq),
-            cc: self.cfg.cc,
-            seed: self.rng.next_u64(),
-            handshake_rtt: None,
-            now,
-        };
+        let mut cfg = self.half_config(now, None);
+        if let Some(packet) = left.outstanding.first() {
+            cfg.first_seq = packet.seq;
+        }
         if let Some(mut tx) = ccid::sender(halves.tx_ccid, &cfg) {
             tx.take_over(&left);
             tx.on_ack_ratio(halves.ack_ratio);

@@ -2,7 +2,7 @@
 
 use dccp_cc::Window;
 use dccp_proto::ccid::{self, Feedback, HalfConfig, SenderHalf};
-use dccp_proto::{CcOptions, Gate, Why};
+use dccp_proto::{Gate, Why};
 use dccp_wire::Seq;
 use dccp_wire::ack_vector::{State, cell};
 use mpdccp_units::{Duration, Time};
@@ -18,15 +18,7 @@ struct Sender {
 
 impl Sender {
     fn new(mtu: u16) -> Sender {
-        let cfg = HalfConfig {
-            mtu,
-            first_seq: Seq::new(0),
-            cc: CcOptions::default(),
-            seed: 0,
-            handshake_rtt: None,
-            now: Time::ZERO,
-        };
-        let half = ccid::sender(2, &cfg).unwrap();
+        let half = ccid::sender(2, &HalfConfig::new(mtu, Seq::new(0), None)).unwrap();
         Sender { half, now: Time::from_millis(1000), next: 0, acked: 0 }
     }
 

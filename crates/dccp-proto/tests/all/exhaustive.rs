@@ -1,7 +1,7 @@
 //! Exhaustive tests of small cases.
 
+use dccp_proto::Ecn;
 use dccp_proto::ccid::{AckVecReceiver, Arrival, HalfConfig, ReceiverHalf};
-use dccp_proto::{CcOptions, Ecn};
 use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
 use mpdccp_units::{Duration, Time};
@@ -16,14 +16,8 @@ fn ack_vectors_tell_what_arrived() {
         for case in 0..3u32.pow(PACKETS) {
             let fate = |i: u32| case / 3u32.pow(i) % 3;
             let now = Time::from_millis(5);
-            let mut half = AckVecReceiver::new(&HalfConfig {
-                mtu: 1500,
-                first_seq: first,
-                cc: CcOptions::default(),
-                seed: 0,
-                handshake_rtt: Some(Duration::from_millis(20)),
-                now,
-            });
+            let rtt = Some(Duration::from_millis(20));
+            let mut half = AckVecReceiver::new(&HalfConfig { now, ..HalfConfig::new(1500, first, rtt) });
             let came: Vec<u32> = (0..PACKETS).filter(|i| fate(*i) > 0).collect();
             let (Some(&oldest), Some(&newest)) = (came.first(), came.last()) else { continue };
             for &i in &came {

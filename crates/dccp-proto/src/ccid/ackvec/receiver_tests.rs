@@ -1,6 +1,6 @@
 use super::AckVecReceiver;
+use crate::Ecn;
 use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf};
-use crate::{CcOptions, Ecn};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
 use mpdccp_units::{Duration, Time};
@@ -25,15 +25,8 @@ fn ms(ms: u64) -> Time {
 
 impl Rig {
     fn new() -> Rig {
-        let half = AckVecReceiver::new(&HalfConfig {
-            mtu: 1500,
-            first_seq: Seq::new(0),
-            cc: CcOptions::default(),
-            seed: 1,
-            handshake_rtt: Some(Duration::from_millis(40)),
-            now: Time::ZERO,
-        });
-        Rig { half, acks: 0 }
+        let cfg = HalfConfig::new(1500, Seq::new(0), Some(Duration::from_millis(40)));
+        Rig { half: AckVecReceiver::new(&cfg), acks: 0 }
     }
 
     fn packet(&mut self, now: Time, seq: u64, data: bool, ecn: Ecn) -> AckDue {

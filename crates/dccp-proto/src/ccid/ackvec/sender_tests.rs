@@ -104,14 +104,7 @@ impl Rig {
             undone: 0,
             probing_rtt: false,
         }));
-        let cfg = HalfConfig {
-            mtu: BYTES as u16,
-            first_seq: FIRST,
-            cc: CcOptions::default(),
-            seed: 1,
-            handshake_rtt: None,
-            now: Time::ZERO,
-        };
+        let cfg = HalfConfig::new(BYTES as u16, FIRST, None);
         let half = AckVecSender::with_controller(Box::new(Probe(notes.clone())), strict, &cfg);
         Rig { half, notes, next: 0 }
     }

@@ -4,7 +4,7 @@ use super::{AckVecSender, Control};
 use crate::ccid::find;
 use crate::ccid::table::Engine;
 use crate::ccid::{Feedback, HalfConfig, SenderHalf};
-use crate::{CcOptions, Gate, Why};
+use crate::{Gate, Why};
 use alloc::vec::Vec;
 use dccp_cc::{Amount, RttEstimator, Window};
 use dccp_wire::Seq;
@@ -21,14 +21,7 @@ struct Group {
 }
 
 fn half(ccid: u8) -> AckVecSender {
-    let cfg = HalfConfig {
-        mtu: BYTES as u16,
-        first_seq: FIRST,
-        cc: CcOptions::default(),
-        seed: 1,
-        handshake_rtt: Some(Duration::from_millis(50)),
-        now: Time::ZERO,
-    };
+    let cfg = HalfConfig::new(BYTES as u16, FIRST, Some(Duration::from_millis(50)));
     let Engine::AckVectors(by) = find(ccid).unwrap().engine else { panic!("CCID {ccid}") };
     AckVecSender::new(&by, &cfg)
 }

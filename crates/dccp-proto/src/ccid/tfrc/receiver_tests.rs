@@ -12,14 +12,7 @@ fn ms(ms: u64) -> Time {
 }
 
 fn config() -> HalfConfig {
-    HalfConfig {
-        mtu: 1500,
-        first_seq: FIRST,
-        cc: Default::default(),
-        seed: 1,
-        handshake_rtt: Some(RTT),
-        now: ms(0),
-    }
+    HalfConfig::new(1500, FIRST, Some(RTT))
 }
 
 struct Setup {

@@ -4,7 +4,7 @@
 use dccp_proto::ccid::{
     self, AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf, SenderHalf, SenderRequest, TxView,
 };
-use dccp_proto::{CcOptions, Ecn, Gate};
+use dccp_proto::{Ecn, Gate};
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
 use mpdccp_linkem::InFlight;
 use mpdccp_units::{Duration, Rate, Time};
@@ -69,14 +69,7 @@ pub(crate) struct End {
 
 impl End {
     fn new(ccid: u8, path: Path, first: Seq, peer_first: Seq) -> End {
-        let cfg = |first_seq| HalfConfig {
-            mtu: (DATA + HEADER) as u16,
-            first_seq,
-            cc: CcOptions::default(),
-            seed: 7,
-            handshake_rtt: None,
-            now: Time::ZERO,
-        };
+        let cfg = |first| HalfConfig { seed: 7, ..HalfConfig::new((DATA + HEADER) as u16, first, None) };
         End {
             tx: ccid::sender(ccid, &cfg(first)).unwrap(),
             rx: ccid::receiver(ccid, &cfg(peer_first)).unwrap(),

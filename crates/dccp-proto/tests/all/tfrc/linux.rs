@@ -4,7 +4,7 @@ use super::ccids;
 use crate::common::route;
 use dccp_proto::Side;
 use dccp_proto::ccid::{self, AckDue, Arrival, Feedback, HalfConfig};
-use dccp_proto::{CcOptions, Connection, Ecn, Outbox};
+use dccp_proto::{Connection, Ecn, Outbox};
 use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
 use mpdccp_units::{Duration, Time};
 
@@ -29,14 +29,7 @@ fn capture() -> Vec<(Time, Vec<u8>)> {
 }
 
 fn config(first: &Packet<'_>) -> HalfConfig {
-    HalfConfig {
-        mtu: 1500,
-        first_seq: first.header.seq,
-        cc: CcOptions::default(),
-        seed: 1,
-        handshake_rtt: Some(Duration::from_micros(500)),
-        now: Time::ZERO,
-    }
+    HalfConfig::new(1500, first.header.seq, Some(Duration::from_micros(500)))
 }
 
 fn is_data(packet: &Packet<'_>) -> bool {
