@@ -24,7 +24,12 @@ pub struct Feedback<'a> {
     pub options: &'a [u8],
 }
 
-impl Feedback<'_> {
+impl<'a> Feedback<'a> {
+    /// Creates the feedback of a packet with an Ack Vector and no other options.
+    pub fn new(ack: Seq, vector: &'a [u8]) -> Feedback<'a> {
+        Feedback { ack, vector, elapsed: Duration::ZERO, timestamp: None, options: &[] }
+    }
+
     /// Finds the newest of our packets `seqs` (oldest first) that the peer reports as received.
     pub(crate) fn newest_received(
         &self,

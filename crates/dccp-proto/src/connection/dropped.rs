@@ -177,13 +177,7 @@ mod tests {
     use super::*;
 
     fn acknowledge(report: &mut DropReport, seq: u64) {
-        report.on_ack(&Feedback {
-            ack: Seq::new(seq),
-            vector: &[],
-            elapsed: Default::default(),
-            timestamp: None,
-            options: &[],
-        });
+        report.on_ack(&Feedback::new(Seq::new(seq), &[]));
     }
 
     fn written(report: &mut DropReport, seq: u64, ack: u64, room: usize) -> Vec<u8> {

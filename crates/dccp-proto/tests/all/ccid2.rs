@@ -52,10 +52,7 @@ impl Sender {
             })
             .collect();
         let ack = Seq::new(self.acked - 1);
-        self.half.on_feedback(
-            self.now,
-            &Feedback { ack, vector: &cells, elapsed: Duration::ZERO, timestamp: None, options: &[] },
-        );
+        self.half.on_feedback(self.now, &Feedback::new(ack, &cells));
     }
 
     /// Simulates a round trip. Acknowledges everything in flight, `each` packets at a time.

@@ -59,8 +59,7 @@ impl Rig {
     }
 
     fn ack_of_ack(&mut self, ack: u64, vector: &[u8]) {
-        let feedback =
-            Feedback { ack: Seq::new(ack), vector, elapsed: Duration::ZERO, timestamp: None, options: &[] };
+        let feedback = Feedback::new(Seq::new(ack), vector);
         self.half.on_ack_of_ack(Time::ZERO, &feedback);
     }
 }

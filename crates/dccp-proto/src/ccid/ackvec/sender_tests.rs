@@ -134,10 +134,7 @@ impl Rig {
             })
             .collect();
         let before = self.notes.lock().unwrap().acks.len();
-        self.half.on_feedback(
-            now,
-            &Feedback { ack: FIRST.add(ack), vector: &vector, elapsed, timestamp: None, options: &[] },
-        );
+        self.half.on_feedback(now, &Feedback { elapsed, ..Feedback::new(FIRST.add(ack), &vector) });
         let notes = self.notes.lock().unwrap();
         assert!(notes.acks.len() <= before + 1, "an acknowledgement must call the controller once");
         notes.acks.get(before).cloned().unwrap_or_default()
@@ -194,8 +191,7 @@ fn a_paths_capacity_is_observed_and_resumed() {
     for round in 0..10 {
         (0..100).for_each(|i| first.on_sent(ms(100 * round), FIRST.add(100 * round + i), 1_000, Some(1_000)));
         let (ack, vector) = (FIRST.add(100 * round + 99), all(100));
-        let feedback =
-            Feedback { ack, vector: &vector, elapsed: Duration::ZERO, timestamp: None, options: &[] };
+        let feedback = Feedback::new(ack, &vector);
         first.on_feedback(ms(100 * (round + 1)), &feedback);
     }
     let saved = first.view().capacity.unwrap();
@@ -210,10 +206,7 @@ fn a_paths_capacity_is_observed_and_resumed() {
     second.on_blocked(ms(99), false);
     let vector = all(10);
     let ack = FIRST.add(9);
-    second.on_feedback(
-        ms(100),
-        &Feedback { ack, vector: &vector, elapsed: Duration::ZERO, timestamp: None, options: &[] },
-    );
+    second.on_feedback(ms(100), &Feedback::new(ack, &vector));
     let view = second.view();
     assert_eq!((view.resumption, view.cwnd), (Some(ResumePhase::Unvalidated), Window::Bytes(300_000)));
     assert_eq!(view.capacity, None, "an unvalidated jump measures no capacity");
@@ -227,10 +220,7 @@ fn a_paths_capacity_is_observed_and_resumed() {
     (0..9).for_each(|i| third.on_sent(ms(0), FIRST.add(i), 1_000, Some(1_000)));
     let marked = [cell(State::ReceivedEcnMarked, 1)];
     let ack = FIRST;
-    third.on_feedback(
-        ms(100),
-        &Feedback { ack, vector: &marked, elapsed: Duration::ZERO, timestamp: None, options: &[] },
-    );
+    third.on_feedback(ms(100), &Feedback::new(ack, &marked));
     third.resume(&saved, u64::MAX);
     assert_eq!(third.view().resumption, None);
 }

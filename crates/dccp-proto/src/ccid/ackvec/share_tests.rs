@@ -54,13 +54,7 @@ impl Group {
     /// Acknowledges all packets of half `i` up to `ack`.
     fn ack(&mut self, now: Time, i: usize, ack: u64) {
         let vector: Vec<u8> = (0..=ack).map(|_| cell(State::Received, 1)).collect();
-        let feedback = Feedback {
-            ack: FIRST.add(ack),
-            vector: &vector,
-            elapsed: Duration::ZERO,
-            timestamp: None,
-            options: &[],
-        };
+        let feedback = Feedback::new(FIRST.add(ack), &vector);
         self.with(i, |half| half.on_feedback(now, &feedback));
     }
 
@@ -155,13 +149,7 @@ fn losses_of_one_window_reduce_it_once_whoever_had_them() {
     }
     let before = group.cwnd();
     let vector = [cell(State::Received, 3), cell(State::NotYetReceived, 2)];
-    let feedback = Feedback {
-        ack: FIRST.add(6),
-        vector: &vector,
-        elapsed: Duration::ZERO,
-        timestamp: None,
-        options: &[],
-    };
+    let feedback = Feedback::new(FIRST.add(6), &vector);
     for i in 0..2 {
         group.with(i, |half| half.on_feedback(ms(100), &feedback));
         assert!(group.halves[i].lost.packets > 0);
@@ -194,7 +182,7 @@ proptest! {
                 }
                 _ => {
                     let ack = FIRST.add(group.halves[i].history.next()).sub(number % 8 + 1);
-                    let feedback = Feedback { ack, vector: &bytes, elapsed: Duration::ZERO, timestamp: None, options: &[] };
+                    let feedback = Feedback::new(ack, &bytes);
                     group.with(i, |half| half.on_feedback(now, &feedback));
                 }
             }

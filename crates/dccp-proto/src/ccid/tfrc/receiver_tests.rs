@@ -226,10 +226,7 @@ fn ack_vectors_are_sent_if_asked_for() {
     });
     assert_eq!(vector.as_deref(), Some(&[0, 0xc0, 1][..]));
     // An acknowledged report is not repeated.
-    s.half.on_ack_of_ack(
-        ms(30),
-        &Feedback { ack: Seq::new(1), vector: &[], elapsed: Duration::ZERO, timestamp: None, options: &[] },
-    );
+    s.half.on_ack_of_ack(ms(30), &Feedback::new(Seq::new(1), &[]));
     s.data(ms(31), 4, 0);
     out.clear();
     s.half.write_feedback(ms(40), Seq::new(2), s.newest, 500, &mut out);

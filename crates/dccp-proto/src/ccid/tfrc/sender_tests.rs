@@ -26,7 +26,7 @@ fn rates(receive_rate: u32, loss_event_rate: u32) -> OptionBuf {
 }
 
 fn feedback<'a>(ack: Seq, options: &'a OptionBuf) -> Feedback<'a> {
-    Feedback { ack, vector: &[], elapsed: Duration::ZERO, timestamp: None, options: options.as_bytes() }
+    Feedback { options: options.as_bytes(), ..Feedback::new(ack, &[]) }
 }
 
 /// Sends packets 0 to `n` - 1, one per millisecond.

@@ -122,7 +122,7 @@ impl End {
                 _ => {}
             }
         }
-        let feedback = Feedback { ack: *ack, vector: &vector, elapsed, timestamp: None, options: &[] };
+        let feedback = Feedback { elapsed, ..Feedback::new(*ack, &vector) };
         self.tx.on_feedback(now, &feedback);
         self.rx.on_ack_of_ack(now, &feedback);
         if let Some(rtt) = self.tx.view().rtt.srtt() {

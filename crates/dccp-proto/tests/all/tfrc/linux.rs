@@ -99,13 +99,7 @@ fn our_sender_obeys_what_linux_reports() {
             let payload = is_data(packet).then_some(packet.payload.len() as u32);
             half.on_sent(*now, header.seq, packet.payload.len() as u32 + 60, payload);
         } else if let Some(ack) = header.ack.filter(|_| header.ptype == PacketType::Ack) {
-            let feedback = Feedback {
-                ack,
-                vector: &[],
-                elapsed: Duration::ZERO,
-                timestamp: None,
-                options: packet.option_bytes,
-            };
+            let feedback = Feedback { options: packet.option_bytes, ..Feedback::new(ack, &[]) };
             half.on_feedback(*now, &feedback);
         }
     }
