@@ -5,7 +5,6 @@
 //! kernel must accept the sources as local addresses.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
-use dccp_proto::Ecn;
 use dccp_secure::{Address, Channels, PresharedKey, PrivateKey, PublicKey, Settings};
 use dccp_wire::{Header, PacketType, Seq};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -44,16 +43,8 @@ fn main() -> Result<(), Error> {
         while sent < due {
             let local = IpAddr::from(Ipv4Addr::from(first + (sent % u64::from(sources)) as u32));
             let bytes = &messages[sent as usize % DIFFERENT];
-            let burst = Burst {
-                local: Some(local),
-                remote: server,
-                dscp: 0,
-                ecn: Ecn::NotEct,
-                segment: bytes.len(),
-                bytes,
-            };
             // Ignore the error: if the buffer is full, the datagram is dropped, as the result shows.
-            let _ = socket.send(&burst);
+            let _ = socket.send(&Burst::of_one(Some(local), server, bytes));
             sent += 1;
         }
     }

@@ -39,7 +39,12 @@ pub struct Burst<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Burst<'_> {
+impl<'a> Burst<'a> {
+    /// Creates a burst of one packet without DSCP and ECN.
+    pub fn of_one(local: Option<IpAddr>, remote: SocketAddr, bytes: &'a [u8]) -> Burst<'a> {
+        Burst { local, remote, dscp: 0, ecn: Ecn::NotEct, segment: bytes.len(), bytes }
+    }
+
     /// Returns the TOS byte (IPv4) or traffic class (IPv6).
     pub fn tos(&self) -> u8 {
         self.dscp << 2 | self.ecn.bits()

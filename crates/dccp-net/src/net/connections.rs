@@ -3,7 +3,6 @@
 use super::Net;
 use crate::Burst;
 use crate::shards::Mail;
-use dccp_proto::Ecn;
 use mpdccp_units::Time;
 use std::net::{IpAddr, SocketAddr};
 
@@ -41,14 +40,7 @@ impl Net {
                 continue;
             }
             for (to, question) in routes.questions(now, socket) {
-                encapsulation.ask(&Burst {
-                    local: to.local,
-                    remote: to.remote,
-                    dscp: 0,
-                    ecn: Ecn::NotEct,
-                    segment: question.len(),
-                    bytes: &question,
-                });
+                encapsulation.ask(&Burst::of_one(to.local, to.remote, &question));
             }
         }
     }

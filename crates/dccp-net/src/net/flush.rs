@@ -5,7 +5,6 @@ use crate::batch::Run;
 use crate::capture::Form;
 use crate::channels::{address, is_channel};
 use crate::{Burst, SendError};
-use dccp_proto::Ecn;
 use mpdccp_units::Time;
 use std::fs::File;
 use std::io::Write;
@@ -60,14 +59,7 @@ impl Net {
             self.routes.as_mut().and_then(|routes| routes.channels.poll_transmit())
         {
             let Some(encapsulation) = self.sockets.get_mut(&to.socket) else { continue };
-            let burst = Burst {
-                local: to.local,
-                remote: to.remote,
-                dscp: 0,
-                ecn: Ecn::NotEct,
-                segment: message.len(),
-                bytes: &message,
-            };
+            let burst = Burst::of_one(to.local, to.remote, &message);
             if let Some(capture) = &mut self.capture {
                 capture.sent(to.socket, &**encapsulation, &burst, Form::Sealed);
             }

@@ -116,15 +116,7 @@ fn udp_over_ipv6() {
 
 /// Asks a server that is bound to no address at one of the addresses of this host.
 fn ask(server: &mut dyn Encapsulation, client: &mut dyn Encapsulation, asked: SocketAddr, packet: &[u8]) {
-    let to = |local, remote| Burst {
-        local,
-        remote,
-        dscp: 0,
-        ecn: Ecn::NotEct,
-        segment: packet.len(),
-        bytes: packet,
-    };
-    client.send(&to(None, asked)).unwrap();
+    client.send(&Burst::of_one(None, asked, packet)).unwrap();
     // A native server also receives the packets of other tests.
     let here = client.local_addr().unwrap().ip();
     let got = std::iter::repeat_with(|| receive(server, 1))
@@ -133,7 +125,7 @@ fn ask(server: &mut dyn Encapsulation, client: &mut dyn Encapsulation, asked: So
         .find(|got| got.remote.ip() == here)
         .unwrap();
     assert_eq!(got.local, Some(asked.ip()));
-    server.send(&to(got.local, got.remote)).unwrap();
+    server.send(&Burst::of_one(got.local, got.remote, packet)).unwrap();
 }
 
 #[test]
@@ -174,22 +166,15 @@ fn a_native_server_answers_from_the_address_it_was_asked_at() {
 fn errors_are_told_apart_and_counted() {
     let mut udp = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
     let big = vec![0; 66_000];
-    let burst = |remote: &str, bytes| Burst {
-        local: None,
-        remote: remote.parse().unwrap(),
-        dscp: 0,
-        ecn: Ecn::NotEct,
-        segment: big.len(),
-        bytes,
-    };
-    assert!(matches!(udp.send(&burst("127.0.0.1:9", &big)), Err(dccp_net::SendError::TooBig)));
+    let here = "127.0.0.1:9".parse().unwrap();
+    assert!(matches!(udp.send(&Burst::of_one(None, here, &big)), Err(dccp_net::SendError::TooBig)));
     // A packet with a loopback source address cannot leave the host.
-    let there = "192.0.2.1:9";
-    assert!(matches!(udp.send(&burst(there, b"x")), Err(dccp_net::SendError::LinkDown(_))));
-    assert!(udp.check(there.parse().unwrap()).is_err());
+    let there = "192.0.2.1:9".parse().unwrap();
+    assert!(matches!(udp.send(&Burst::of_one(None, there, b"x")), Err(dccp_net::SendError::LinkDown(_))));
+    assert!(udp.check(there).is_err());
     assert_eq!((udp.stats().tx_too_big, udp.stats().tx_link_down), (1, 1));
-    assert!(udp.check("127.0.0.1:9".parse().unwrap()).is_ok());
-    assert!(udp.path_mtu("127.0.0.1:9".parse().unwrap()).unwrap() > 1500);
+    assert!(udp.check(here).is_ok());
+    assert!(udp.path_mtu(here).unwrap() > 1500);
 
     let port = udp.local_addr().unwrap();
     let taken = UdpEncapsulation::new(Bind { addr: port, interface: None }).err().unwrap();

@@ -450,14 +450,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
         let mut arrived = vec![false; count as usize];
         let mut delivered: Vec<u64> = Vec::new();
         for (n, flow, code) in order {
-            let arrival = Arrival {
-                mp_seq: Seq::new(n),
-                path: PathId(0),
-                path_seq: Some(Seq::new(n)),
-                ndp: None,
-                flow,
-                back: Back::read(code),
-            };
+            let arrival = Arrival { flow, back: Back::read(code), ..Arrival::nth(0, n) };
             active.push(Time::ZERO, arrival, n.to_be_bytes().to_vec());
             active.allowed = 100_000;
             arrived[n as usize] = true;
@@ -486,8 +479,7 @@ fn sparse_flow(packets: u64, missing: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut prompt = Vec::new();
     for n in (0..=packets * 163).filter(|n| !missing(*n)) {
         let (flow, back) = if n % 163 == 0 { (7, 163) } else { (8, 1) };
-        let (mp_seq, back) = (Seq::new(n), Back::read(Back::write(back)));
-        let arrival = Arrival { mp_seq, path: PathId(0), path_seq: Some(mp_seq), ndp: None, flow, back };
+        let arrival = Arrival { flow, back: Back::read(Back::write(back)), ..Arrival::nth(0, n) };
         active.push(Time::ZERO, arrival, vec![u8::from(flow == 7)]);
         active.allowed = 100_000;
         prompt.extend(core::iter::from_fn(|| active.pop()).filter(|data| data[0] == 1).map(|_| n / 163));

@@ -121,7 +121,6 @@ impl Reorderer for Equalised {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dccp_wire::Seq;
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -130,15 +129,7 @@ mod tests {
     }
 
     fn push_data(e: &mut Equalised, ms: u64, path: u32, n: u64, data: Vec<u8>) -> Vec<u8> {
-        let arrival = Arrival {
-            mp_seq: Seq::new(n),
-            path: PathId(path),
-            path_seq: Some(Seq::new(n)),
-            ndp: None,
-            flow: 0,
-            back: None,
-        };
-        e.push(Time::from_millis(ms), arrival, data);
+        e.push(Time::from_millis(ms), Arrival::nth(path, n), data);
         drain(e, ms)
     }
 

@@ -85,6 +85,15 @@ pub struct Arrival {
     pub back: Option<Back>,
 }
 
+#[cfg(test)]
+impl Arrival {
+    /// Returns packet `n` of the session, which is also packet `n` of its path.
+    fn nth(path: u32, n: u64) -> Arrival {
+        let (mp_seq, path) = (Seq::new(n), PathId(path));
+        Arrival { mp_seq, path, path_seq: Some(mp_seq), ndp: None, flow: 0, back: None }
+    }
+}
+
 /// Counters of a reorderer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReorderStats {

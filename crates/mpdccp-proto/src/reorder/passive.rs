@@ -48,23 +48,13 @@ impl Reorderer for Passive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PathId;
-    use dccp_wire::Seq;
 
     #[test]
     fn order_is_that_of_arrival_and_copies_are_dropped() {
         let mut passive = Passive::new();
         let mut got = Vec::new();
         for n in [3u64, 1, 3, 2, 2, 1, 9] {
-            let arrival = Arrival {
-                mp_seq: Seq::new(n),
-                path: PathId(0),
-                path_seq: Some(Seq::new(n)),
-                ndp: None,
-                flow: 0,
-                back: None,
-            };
-            passive.push(Time::ZERO, arrival, alloc::vec![n as u8]);
+            passive.push(Time::ZERO, Arrival::nth(0, n), alloc::vec![n as u8]);
             got.extend(core::iter::from_fn(|| passive.pop()).map(|data| data[0]));
         }
         assert_eq!(got, [3, 1, 2, 9]);

@@ -5,7 +5,6 @@ use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
 use crate::tunnel::tls::TlsClient;
 use dccp_net::{Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
-use dccp_proto::Ecn;
 use dccp_secure::{
     Address, ChannelId, Channels, EchoAnswer, EchoQuestion, HEADER, Input, OVERHEAD, QUESTION, Reason,
 };
@@ -192,8 +191,7 @@ impl Prober {
     }
 
     fn send(&mut self, socket: usize, remote: SocketAddr, bytes: &[u8]) {
-        let segment = bytes.len();
-        let burst = Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes };
+        let burst = Burst::of_one(None, remote, bytes);
         if let Err(dccp_net::SendError::LinkDown(e)) = self.sockets[socket].send(&burst) {
             self.failure = Some(e);
         }

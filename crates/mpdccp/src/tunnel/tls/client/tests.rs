@@ -67,8 +67,7 @@ fn client(remote: SocketAddr, path: &TlsPath) -> TlsClient {
 }
 
 fn send(client: &mut TlsClient, bytes: &[u8]) -> Result<(), SendError> {
-    let (remote, segment) = (client.remote, bytes.len());
-    client.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes })
+    client.send(&Burst::of_one(None, client.remote, bytes))
 }
 
 fn turn(client: &mut TlsClient) {

@@ -52,8 +52,7 @@ impl Served {
 
     fn send(&mut self, to: &Connection, bytes: &[u8]) {
         let remote = to.stream.local_addr().unwrap();
-        let segment = bytes.len();
-        self.0.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes }).unwrap();
+        self.0.send(&Burst::of_one(None, remote, bytes)).unwrap();
     }
 
     fn drops(&self, why: &str) -> u64 {
