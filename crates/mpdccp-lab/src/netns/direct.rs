@@ -144,17 +144,13 @@ impl Flow for Dccp {
     fn finish(mut self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
         let receiver =
             self.stop().unwrap_or_else(|| Err(LabError::Failed("the DCCP receiver panicked".to_owned())))?;
-        Ok(FlowRecord {
-            name: self.spec.name.as_ref().clone(),
-            kind: "dccp".to_owned(),
-            offered: self.spec.rate,
-            sent: sent.packets,
-            received: if self.spec.echo { sent.echoed } else { receiver.received },
-            dropped_at_sender: sent.dropped,
-            lateness_ns: sent.late_ns,
-            tcp: None,
-            ..FlowRecord::default()
-        })
+        let (offered, dropped_at_sender) = (self.spec.rate, sent.dropped);
+        let mut flow =
+            FlowRecord { offered, dropped_at_sender, ..sent.record(self.spec.name.as_ref(), "dccp") };
+        if !self.spec.echo {
+            flow.received = receiver.received;
+        }
+        Ok(flow)
     }
 }
 

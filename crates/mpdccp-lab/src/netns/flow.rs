@@ -91,6 +91,23 @@ pub(super) struct Sent {
     pub(super) trace: Vec<TraceRow>,
 }
 
+impl Sent {
+    /// Returns the record of a flow. The packets that came back from the server are those received.
+    pub(super) fn record(self, name: &str, kind: &str) -> FlowRecord {
+        FlowRecord {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            sent: self.packets,
+            received: self.echoed,
+            lateness_ns: self.late_ns,
+            stream_bytes: self.stream_bytes,
+            tcp: self.tcp,
+            streams: self.streams,
+            ..FlowRecord::default()
+        }
+    }
+}
+
 /// A flow with a running receiver.
 pub(super) trait Flow: Send + Sync {
     /// Returns the counters for the live view.

@@ -126,16 +126,8 @@ impl Flow for Modelled {
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
-        Ok(FlowRecord {
-            name: self.spec.name.as_ref().clone(),
-            kind: "tcp".to_owned(),
-            model: Some(format!("model of TCP {}", tcp::name(self.cc()))),
-            sent: sent.packets,
-            received: sent.echoed,
-            stream_bytes: sent.stream_bytes,
-            tcp: sent.tcp,
-            ..FlowRecord::default()
-        })
+        let model = Some(format!("model of TCP {}", tcp::name(self.cc())));
+        Ok(FlowRecord { model, ..sent.record(self.spec.name.as_ref(), "tcp") })
     }
 }
 

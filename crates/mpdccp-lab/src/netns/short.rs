@@ -134,15 +134,7 @@ impl Flow for Short {
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
         let received = self.server.finish()?;
-        Ok(FlowRecord {
-            name: self.name.clone(),
-            kind: "short".to_owned(),
-            sent: sent.packets,
-            lateness_ns: sent.late_ns,
-            received,
-            streams: sent.streams,
-            ..FlowRecord::default()
-        })
+        Ok(FlowRecord { received, ..sent.record(&self.name, "short") })
     }
 }
 

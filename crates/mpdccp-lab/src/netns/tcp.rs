@@ -271,23 +271,12 @@ impl Flow for Bulk {
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
         let read = self.receiver.finish()?;
         let in_time = read.iter().filter(|part| part.at <= sent.until);
-        let stream_bytes = in_time.map(|part| u64::from(part.bytes)).sum();
+        let stream_bytes = Some(in_time.map(|part| u64::from(part.bytes)).sum());
         let (packets, received) = match self.taps {
             Some([client, server]) => tap::pair(&client.finish()?, &server.finish()?),
             None => (Vec::new(), read),
         };
-        Ok(FlowRecord {
-            name: self.name,
-            kind: "tcp".to_owned(),
-            offered: None,
-            sent: packets,
-            received,
-            dropped_at_sender: None,
-            stream_bytes: Some(stream_bytes),
-            tcp: sent.tcp,
-            streams: sent.streams,
-            ..FlowRecord::default()
-        })
+        Ok(FlowRecord { sent: packets, received, stream_bytes, ..sent.record(&self.name, "tcp") })
     }
 }
 
@@ -370,17 +359,13 @@ impl Flow for Paced {
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
-        Ok(FlowRecord {
-            name: self.spec.name.as_ref().clone(),
-            kind: "tcp".to_owned(),
-            offered: self.spec.rate,
-            sent: sent.packets,
-            lateness_ns: sent.late_ns,
-            received: if self.spec.echo { sent.echoed } else { self.receiver.finish()? },
-            dropped_at_sender: sent.dropped,
-            tcp: sent.tcp,
-            ..FlowRecord::default()
-        })
+        let (offered, dropped_at_sender) = (self.spec.rate, sent.dropped);
+        let mut flow =
+            FlowRecord { offered, dropped_at_sender, ..sent.record(self.spec.name.as_ref(), "tcp") };
+        if !self.spec.echo {
+            flow.received = self.receiver.finish()?;
+        }
+        Ok(flow)
     }
 }
 

@@ -118,17 +118,14 @@ impl Flow for Udp {
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
         let payload = f64::from(self.spec.payload.as_ref().map_or(0, |p| *p.as_ref()));
         let whole = payload + f64::from(HEADERS);
-        Ok(FlowRecord {
-            name: self.spec.name.as_ref().clone(),
-            kind: "udp".to_owned(),
-            offered: self.spec.rate.map(|rate| rate.scale(whole / payload)),
-            sent: sent.packets,
-            received: if self.spec.echo { sent.echoed } else { self.receiver.finish()? },
-            dropped_at_sender: sent.dropped,
-            lateness_ns: sent.late_ns,
-            tcp: None,
-            ..FlowRecord::default()
-        })
+        let (offered, dropped_at_sender) =
+            (self.spec.rate.map(|rate| rate.scale(whole / payload)), sent.dropped);
+        let mut flow =
+            FlowRecord { offered, dropped_at_sender, ..sent.record(self.spec.name.as_ref(), "udp") };
+        if !self.spec.echo {
+            flow.received = self.receiver.finish()?;
+        }
+        Ok(flow)
     }
 }
 
