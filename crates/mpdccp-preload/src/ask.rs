@@ -9,9 +9,11 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
 
-/// Returns the function of this name that comes after this library's own in the search order.
+/// Calls the function of this name that comes after this library's own in the search order. The arguments
+/// must be those of this library's function, so that they have the right types.
 macro_rules! next {
-    ($name:literal, $kind:ty) => {{
+    (@type of $argument:expr) => { _ };
+    ($name:literal, $($argument:expr),*) => {{
         static NEXT: std::sync::atomic::AtomicPtr<libc::c_void> =
             std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
         let mut function = NEXT.load(std::sync::atomic::Ordering::Relaxed);
@@ -20,8 +22,13 @@ macro_rules! next {
             function = unsafe { libc::dlsym(libc::RTLD_NEXT, $name.as_ptr()) };
             NEXT.store(function, std::sync::atomic::Ordering::Relaxed);
         }
-        // SAFETY: libc has a function with this name and this type.
-        unsafe { std::mem::transmute::<*mut libc::c_void, $kind>(function) }
+        // SAFETY: libc has a function with this name and this type, and the arguments are the caller's own.
+        unsafe {
+            std::mem::transmute::<
+                *mut libc::c_void,
+                unsafe extern "C-unwind" fn($(next!(@type of $argument)),*) -> _,
+            >(function)($($argument),*)
+        }
     }};
 }
 pub(crate) use next;

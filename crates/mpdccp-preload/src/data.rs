@@ -89,16 +89,14 @@ unsafe fn total(parts: *const iovec, count: usize) -> usize {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
-    let next = next!(c"read", unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t);
-    // SAFETY: these are the caller's own arguments.
-    finish(fd, unsafe { next(fd, to, len) }, len)
+    finish(fd, next!(c"read", fd, to, len), len)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    let next = next!(c"readv", unsafe extern "C-unwind" fn(c_int, *const iovec, c_int) -> ssize_t);
-    // SAFETY: the caller's own arguments.
-    unsafe { finish(fd, next(fd, parts, count), total(parts, count.max(0) as usize)) }
+    let read = next!(c"readv", fd, parts, count);
+    // SAFETY: as for readv(2).
+    finish(fd, read, unsafe { total(parts, count.max(0) as usize) })
 }
 
 #[unsafe(no_mangle)]
@@ -106,9 +104,7 @@ unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags:
     if of_error_queue(fd, flags) {
         return fail(libc::EAGAIN) as ssize_t;
     }
-    let next = next!(c"recv", unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t);
-    // SAFETY: the caller's own arguments.
-    finish(fd, unsafe { next(fd, to, len, flags) }, len)
+    finish(fd, next!(c"recv", fd, to, len, flags), len)
 }
 
 #[unsafe(no_mangle)]
@@ -128,19 +124,7 @@ unsafe extern "C-unwind" fn recvfrom(
         // SAFETY: the caller's own arguments.
         return unsafe { recv(fd, to, len, flags) };
     }
-    let next = next!(
-        c"recvfrom",
-        unsafe extern "C-unwind" fn(
-            c_int,
-            *mut c_void,
-            size_t,
-            c_int,
-            *mut sockaddr,
-            *mut socklen_t,
-        ) -> ssize_t
-    );
-    // SAFETY: the caller's own arguments.
-    finish(fd, unsafe { next(fd, to, len, flags, addr, addr_len) }, len)
+    finish(fd, next!(c"recvfrom", fd, to, len, flags, addr, addr_len), len)
 }
 
 #[unsafe(no_mangle)]
@@ -152,20 +136,20 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
 /// # Safety
 /// As for recvmsg(2).
 unsafe fn receive(fd: c_int, message: *mut msghdr, flags: c_int, keep: bool) -> ssize_t {
-    let next = next!(c"recvmsg", unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t);
+    let next = || -> ssize_t { next!(c"recvmsg", fd, message, flags) };
     // SAFETY: the caller's own arguments, as for recvmsg(2).
     unsafe {
-        let Some(given) = message.as_mut() else { return next(fd, message, flags) };
+        let Some(given) = message.as_mut() else { return next() };
         if of_error_queue(fd, flags) {
             return fail(libc::EAGAIN) as ssize_t;
         }
         let asked = total(given.msg_iov, given.msg_iovlen);
         if given.msg_name.is_null() || !is_ours(fd) {
-            return finish_or_keep(fd, next(fd, message, flags), asked, keep);
+            return finish_or_keep(fd, next(), asked, keep);
         }
         let name = std::mem::replace(&mut given.msg_name, std::ptr::null_mut());
         given.msg_namelen = 0;
-        let read = next(fd, message, flags);
+        let read = next();
         (*message).msg_name = name;
         finish_or_keep(fd, read, asked, keep)
     }
@@ -180,12 +164,7 @@ unsafe extern "C-unwind" fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_int {
     if !is_ours(fd) {
-        let next = next!(
-            c"recvmmsg",
-            unsafe extern "C-unwind" fn(c_int, *mut mmsghdr, libc::c_uint, c_int, *mut timespec) -> c_int
-        );
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, messages, count, flags, timeout) };
+        return next!(c"recvmmsg", fd, messages, count, flags, timeout);
     }
     // SAFETY: as for recvmmsg(2).
     let mut limit = unsafe { timeout.as_mut() };
@@ -270,9 +249,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -
     if too_long(fd, len) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
-    let next = next!(c"write", unsafe extern "C-unwind" fn(c_int, *const c_void, size_t) -> ssize_t);
-    // SAFETY: the caller's own arguments.
-    unsafe { next(fd, from, len) }
+    next!(c"write", fd, from, len)
 }
 
 #[unsafe(no_mangle)]
@@ -281,9 +258,7 @@ unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int)
     if too_long(fd, unsafe { total(parts, count.max(0) as usize) }) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
-    let next = next!(c"writev", unsafe extern "C-unwind" fn(c_int, *const iovec, c_int) -> ssize_t);
-    // SAFETY: the caller's own arguments.
-    unsafe { next(fd, parts, count) }
+    next!(c"writev", fd, parts, count)
 }
 
 #[unsafe(no_mangle)]
@@ -291,9 +266,7 @@ unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, len: size_t, fl
     if too_long(fd, len) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
-    let next = next!(c"send", unsafe extern "C-unwind" fn(c_int, *const c_void, size_t, c_int) -> ssize_t);
-    // SAFETY: the caller's own arguments.
-    unsafe { next(fd, from, len, flags) }
+    next!(c"send", fd, from, len, flags)
 }
 
 #[unsafe(no_mangle)]
@@ -308,19 +281,7 @@ unsafe extern "C-unwind" fn sendto(
     if too_long(fd, len) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
-    let next = next!(
-        c"sendto",
-        unsafe extern "C-unwind" fn(
-            c_int,
-            *const c_void,
-            size_t,
-            c_int,
-            *const sockaddr,
-            socklen_t,
-        ) -> ssize_t
-    );
-    // SAFETY: the caller's own arguments.
-    unsafe { next(fd, from, len, flags, addr, addr_len) }
+    next!(c"sendto", fd, from, len, flags, addr, addr_len)
 }
 
 /// Returns the priority of a datagram if its control messages contain one.
@@ -359,9 +320,7 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
             }
         }
     }
-    let next = next!(c"sendmsg", unsafe extern "C-unwind" fn(c_int, *const msghdr, c_int) -> ssize_t);
-    // SAFETY: the caller's own arguments.
-    unsafe { next(fd, message, flags) }
+    next!(c"sendmsg", fd, message, flags)
 }
 
 /// # Safety
@@ -395,12 +354,7 @@ unsafe extern "C-unwind" fn sendmmsg(
     flags: c_int,
 ) -> c_int {
     if !is_ours(fd) {
-        let next = next!(
-            c"sendmmsg",
-            unsafe extern "C-unwind" fn(c_int, *mut mmsghdr, libc::c_uint, c_int) -> c_int
-        );
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, messages, count, flags) };
+        return next!(c"sendmmsg", fd, messages, count, flags);
     }
     let count = count.min(libc::UIO_MAXIOV as libc::c_uint);
     for done in 0..count {

@@ -20,18 +20,18 @@ fn hand_out(fd: OwnedFd, flags: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    let next = next!(c"socket", extern "C-unwind" fn(c_int, c_int, c_int) -> c_int);
+    let next = || -> c_int { next!(c"socket", domain, kind, protocol) };
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let ip = domain == libc::AF_INET || domain == libc::AF_INET6;
     if !ip || kind & !flags != SOCK_DCCP || (protocol != 0 && protocol != libc::IPPROTO_DCCP) {
-        return next(domain, kind, protocol);
+        return next();
     }
     match ask(&Request::Socket { v6: domain == libc::AF_INET6 }, None, &mut [0; MOST]) {
         Ok((_, Some(fd))) => hand_out(fd, kind),
         // The request took the last free descriptor of the process.
         Ok((_, None)) => fail(libc::EMFILE),
         // No daemon is running for this program, so return what the kernel itself returns for DCCP.
-        Err(libc::ECONNRESET) => next(domain, kind, protocol),
+        Err(libc::ECONNRESET) => next(),
         Err(errno) => fail(errno),
     }
 }
@@ -39,9 +39,7 @@ extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next = next!(c"bind", unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int);
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, addr, len) };
+        return next!(c"bind", fd, addr, len);
     }
     // SAFETY: as for bind(2).
     match unsafe { address::read(addr, len) } {
@@ -53,7 +51,7 @@ unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_
 #[unsafe(no_mangle)]
 extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if !is_ours(fd) {
-        return next!(c"listen", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, backlog);
+        return next!(c"listen", fd, backlog);
     }
     tell(&Request::Listen, fd)
 }
@@ -61,9 +59,7 @@ extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next = next!(c"connect", unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int);
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, addr, len) };
+        return next!(c"connect", fd, addr, len);
     }
     let nonblocking =
         |fd| rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f.contains(rustix::fs::OFlags::NONBLOCK));
@@ -78,10 +74,7 @@ unsafe extern "C-unwind" fn connect(fd: c_int, addr: *const sockaddr, len: sockl
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next =
-            next!(c"accept", unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, addr, len) };
+        return next!(c"accept", fd, addr, len);
     }
     // SAFETY: as for accept(2).
     unsafe { accept4(fd, addr, len, 0) }
@@ -95,12 +88,7 @@ unsafe extern "C-unwind" fn accept4(
     flags: c_int,
 ) -> c_int {
     if !is_ours(fd) {
-        let next = next!(
-            c"accept4",
-            unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int
-        );
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, addr, len, flags) };
+        return next!(c"accept4", fd, addr, len, flags);
     }
     let mut bytes = [0; MOST];
     let listening = Request::Get { level: libc::SOL_SOCKET, name: libc::SO_ACCEPTCONN };
@@ -143,10 +131,7 @@ unsafe fn name(fd: c_int, which: &Request<'_>, addr: *mut sockaddr, len: *mut so
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next =
-            next!(c"getsockname", unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, addr, len) };
+        return next!(c"getsockname", fd, addr, len);
     }
     // SAFETY: as for getsockname(2).
     unsafe { name(fd, &Request::Local, addr, len) }
@@ -155,10 +140,7 @@ unsafe extern "C-unwind" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mu
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next =
-            next!(c"getpeername", unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, addr, len) };
+        return next!(c"getpeername", fd, addr, len);
     }
     // SAFETY: as for getpeername(2).
     unsafe { name(fd, &Request::Peer, addr, len) }
@@ -184,12 +166,7 @@ unsafe extern "C-unwind" fn getsockopt(
             | libc::SO_RCVBUF
     );
     if level == libc::SOL_SOCKET && !differs || !is_ours(fd) {
-        let next = next!(
-            c"getsockopt",
-            unsafe extern "C-unwind" fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int
-        );
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, level, option, value, len) };
+        return next!(c"getsockopt", fd, level, option, value, len);
     }
     if value.is_null() || len.is_null() {
         return fail(libc::EFAULT);
@@ -233,12 +210,7 @@ unsafe extern "C-unwind" fn setsockopt(
             | libc::SO_BINDTODEVICE
     );
     if level == libc::SOL_SOCKET && !differs || !is_ours(fd) {
-        let next = next!(
-            c"setsockopt",
-            unsafe extern "C-unwind" fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int
-        );
-        // SAFETY: the caller's own arguments.
-        return unsafe { next(fd, level, option, value, len) };
+        return next!(c"setsockopt", fd, level, option, value, len);
     }
     let known = match level {
         libc::SOL_DCCP => true,
@@ -263,10 +235,9 @@ unsafe extern "C-unwind" fn setsockopt(
 /// calls. The kernel's DCCP does not support half-close either.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let next = next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int);
     match how {
         libc::SHUT_WR if is_ours(fd) => 0,
-        libc::SHUT_RDWR if is_ours(fd) => next(fd, libc::SHUT_RD),
-        _ => next(fd, how),
+        libc::SHUT_RDWR if is_ours(fd) => next!(c"shutdown", fd, libc::SHUT_RD),
+        _ => next!(c"shutdown", fd, how),
     }
 }
