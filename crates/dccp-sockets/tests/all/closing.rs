@@ -1,7 +1,7 @@
 //! Tests connections that end while in use: during calls in other threads, with a full queue, or many at
 //! once.
 
-use crate::relay::Relay;
+use crate::relay::through_a_relay;
 use crate::{PATIENT, until};
 use dccp_sockets::{
     Connection, Connector, Listener, Options, Reason, RecvError, SendError, SendPolicy, Stats,
@@ -10,15 +10,6 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-/// Opens a connection through a relay. Returns the relay and both ends.
-fn through_a_relay(options: Options) -> (Relay, Connection, Connection) {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
-    let relay = Relay::new(listener.local_addr(), 0);
-    let here = Connection::connect(relay.addr, options).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
-    (relay, here, there)
-}
 
 fn drain(connection: &Connection) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).collect()
@@ -71,7 +62,7 @@ fn a_closed_listener_ends_connections_that_are_still_opening() {
 
 #[test]
 fn a_close_sends_what_is_queued() {
-    let (relay, here, there) = through_a_relay(Options::default().queue(300));
+    let (_, relay, here, there) = through_a_relay(Options::default(), Options::default().queue(300));
     (0..300u32).for_each(|n| here.send(&n.to_be_bytes()).unwrap());
     here.close();
     let arrived = drain(&there);
@@ -85,7 +76,8 @@ fn a_close_sends_what_is_queued() {
 /// Tests [`SendPolicy::DropOldest`] from the receiver's point of view.
 #[test]
 fn a_full_queue_drops_its_oldest_datagrams() {
-    let (relay, here, there) = through_a_relay(Options::ccid(2).queue(4).send_policy(SendPolicy::DropOldest));
+    let (_, relay, here, there) =
+        through_a_relay(Options::default(), Options::ccid(2).queue(4).send_policy(SendPolicy::DropOldest));
     relay.cut.store(true, Relaxed);
     until(|| {
         here.send(b"earlier").unwrap();

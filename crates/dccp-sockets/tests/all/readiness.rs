@@ -1,6 +1,6 @@
 //! Tests what event loops need: a descriptor to wait on, calls that do not wait, and batches.
 
-use crate::relay::Relay;
+use crate::relay::{Relay, through_a_relay};
 use crate::{PATIENT, pair, until};
 use dccp_sockets::{
     AcceptError, ConnectError, Connection, Connector, Delivery, Event, Listener, Options, RecvError,
@@ -170,10 +170,7 @@ fn addresses_of_both_ends_are_known() {
 
 #[test]
 fn closing_lets_waiting_threads_go() {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
-    let relay = Relay::new(listener.local_addr(), 0);
-    let here = Connection::connect(relay.addr, Options::default()).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
+    let (listener, relay, here, there) = through_a_relay(Options::default(), Options::default());
     there.send(b"first").unwrap();
     assert_eq!(here.recv(), Ok(b"first".to_vec()));
     // The peer does not answer, so the connection cannot end in an orderly way.

@@ -1,6 +1,8 @@
 //! A middlebox between one client and a listener. It can drop packets in a fixed pattern, drop large packets,
 //! or drop all packets for a while.
 
+use crate::PATIENT;
+use dccp_sockets::{Connection, Listener, Options};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -19,6 +21,15 @@ pub(crate) struct Relay {
     over: Arc<AtomicBool>,
     /// How often the relay has waited in vain for a packet from the server.
     quiet: Arc<AtomicU32>,
+}
+
+/// Opens a connection through a relay. Returns the listener, the relay, and both ends of the connection.
+pub(crate) fn through_a_relay(server: Options, client: Options) -> (Listener, Relay, Connection, Connection) {
+    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let here = Connection::connect(relay.addr, client).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    (listener, relay, here, there)
 }
 
 /// Size of the IPv4 and UDP headers.

@@ -1,7 +1,7 @@
 //! Tests applications under real-world network conditions: loss, small packets, outages, and a peer that
 //! restarts or does not read.
 
-use crate::relay::Relay;
+use crate::relay::{Relay, through_a_relay};
 use crate::{PATIENT, until};
 use dccp_sockets::{Connection, Event, Listener, Options, Reason, RecvError, ResetCode, SendError};
 use std::io::Write;
@@ -94,10 +94,7 @@ fn without_probing_the_size_is_that_of_the_interface() {
 #[test]
 fn acknowledgements_ride_on_answers() {
     for ccid in [2, 5] {
-        let listener = Listener::bind("127.0.0.1:0", Options::ccid(ccid)).unwrap();
-        let relay = Relay::new(listener.local_addr(), 0);
-        let here = Connection::connect(relay.addr, Options::ccid(ccid)).unwrap();
-        let there = listener.accept_timeout(PATIENT).unwrap();
+        let (_listener, relay, here, there) = through_a_relay(Options::ccid(ccid), Options::ccid(ccid));
         const ECHOES: u32 = 200;
         for _ in 0..ECHOES {
             here.send(b"question").unwrap();
@@ -114,10 +111,7 @@ fn acknowledgements_ride_on_answers() {
 #[test]
 fn unacknowledged_datagrams_count_as_lost_at_the_end() {
     for ccid in [2, 3, 5] {
-        let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
-        let relay = Relay::new(listener.local_addr(), 0);
-        let here = Connection::connect(relay.addr, Options::ccid(ccid)).unwrap();
-        let there = listener.accept_timeout(PATIENT).unwrap();
+        let (_listener, relay, here, there) = through_a_relay(Options::default(), Options::ccid(ccid));
         here.send(b"one").unwrap();
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"one");
         // The answer also acknowledges the question.
@@ -133,10 +127,7 @@ fn unacknowledged_datagrams_count_as_lost_at_the_end() {
 
 #[test]
 fn an_outage_ends_nothing() {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
-    let relay = Relay::new(listener.local_addr(), 0);
-    let here = Connection::connect(relay.addr, Options::default()).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
+    let (_listener, relay, here, there) = through_a_relay(Options::default(), Options::default());
     here.send(b"before").unwrap();
     assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"before");
     relay.cut.store(true, Relaxed);
@@ -157,11 +148,8 @@ fn an_outage_ends_nothing() {
 
 #[test]
 fn a_server_that_restarted_says_so_and_takes_the_client_again() {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let (listener, relay, here, there) = through_a_relay(Options::default(), Options::default());
     let addr = listener.local_addr();
-    let relay = Relay::new(addr, 0);
-    let here = Connection::connect(relay.addr, Options::default()).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
     // Drop all packets, so that the client does not learn of the server's end. To the client, it is as if the
     // server had been killed.
     relay.cut.store(true, Relaxed);
@@ -233,22 +221,16 @@ fn link_local_addresses_keep_their_interface() {
 fn an_idle_end_asks_its_peer_at_every_keepalive() {
     let often = Options::default().keepalive(Duration::from_millis(20));
     for (server, client) in [(Options::default(), often.clone()), (often, Options::default())] {
-        let listener = Listener::bind("127.0.0.1:0", server).unwrap();
-        let relay = Relay::new(listener.local_addr(), 0);
-        let _here = Connection::connect(relay.addr, client).unwrap();
-        let _there = listener.accept_timeout(PATIENT).unwrap();
+        let (_listener, relay, _here, _there) = through_a_relay(server, client);
         until(|| relay.of_client.load(Relaxed) > 20);
     }
 }
 
 #[test]
 fn a_peer_that_vanished_is_noticed_by_an_idle_end() {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
-    let relay = Relay::new(listener.local_addr(), 0);
     let second = Duration::from_secs(1);
     let options = Options::default().keepalive(second).survive(second);
-    let here = Connection::connect(relay.addr, options).unwrap();
-    let _there = listener.accept_timeout(PATIENT).unwrap();
+    let (_listener, relay, here, _there) = through_a_relay(Options::default(), options);
     relay.cut.store(true, Relaxed);
     // Both ends are idle. With the default settings, the connection would last for more than a minute.
     assert!(matches!(here.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
