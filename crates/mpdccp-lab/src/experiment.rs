@@ -97,14 +97,9 @@ pub(crate) fn choose_variants<'a>(
     }
     let known = || scenario.variants.iter().map(|c| c.label.as_ref().as_str()).collect::<Vec<_>>().join(", ");
     let find = |label: &String| {
-        let found = scenario.variant(label);
-        found.ok_or_else(|| {
-            LabError::Wrong(format!(
-                "{}: unknown variant `{label}`; expected one of: {}",
-                scenario.name,
-                known()
-            ))
-        })
+        let unknown =
+            || format!("{}: unknown variant `{label}`; expected one of: {}", scenario.name, known());
+        scenario.variant(label).ok_or_else(|| LabError::Wrong(unknown()))
     };
     distinct(only).map(find).collect()
 }
@@ -120,14 +115,9 @@ pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Resu
     }
     let known = || scenario.cells.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
-        let found = scenario.cell(name);
-        found.ok_or_else(|| {
-            LabError::Wrong(format!(
-                "{}: unknown cell `{name}`; expected one of: all, {}",
-                scenario.name,
-                known()
-            ))
-        })
+        let unknown =
+            || format!("{}: unknown cell `{name}`; expected one of: all, {}", scenario.name, known());
+        scenario.cell(name).ok_or_else(|| LabError::Wrong(unknown()))
     };
     distinct(cells).map(find).collect()
 }
