@@ -16,8 +16,7 @@ pub(crate) fn world(client: &str, server: &str) -> World {
 }
 
 pub(crate) fn world_of(file: ClientFile, server: &str) -> World {
-    let mut world = up_with([file.clone(), file], server);
-    world
+    up_with([file.clone(), file], server)
 }
 
 impl World {
@@ -66,19 +65,26 @@ impl World {
         host.tunnel.status(&host.endpoint, self.now, None).tcp.unwrap()
     }
 
-    /// Opens a connection through both ends. Returns the flow at each end.
-    pub(crate) fn open(&mut self, port: u16) -> [Flow; 2] {
+    /// Opens a connection at the far end, which this end is then told to accept. Returns the flow at each
+    /// end.
+    fn half_open(&mut self, port: u16) -> [Flow; 2] {
         self.syn(0, 0, SERVER, port);
         let far = self.connecting(SERVER);
         self.says(SERVER, Event::Connected(far));
-        let near = match &self.told(0)[..] {
-            [Told::Accept { flow, .. }] => *flow,
+        self.told(SERVER);
+        match &self.told(0)[..] {
+            [Told::Accept { flow, .. }] => [*flow, far],
             other => panic!("{other:?}"),
-        };
-        self.says(0, Event::Connected(near));
+        }
+    }
+
+    /// Opens a connection through both ends. Returns the flow at each end.
+    pub(crate) fn open(&mut self, port: u16) -> [Flow; 2] {
+        let flows = self.half_open(port);
+        self.says(0, Event::Connected(flows[0]));
         self.told(0);
         self.told(SERVER);
-        [near, far]
+        flows
     }
 }
 
@@ -243,11 +249,7 @@ fn an_end_that_wants_packets_gets_packets() {
 #[test]
 fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut world = world(STREAMS, STREAMS);
-    world.syn(0, 0, SERVER, 1_000);
-    let far = world.connecting(SERVER);
-    world.says(SERVER, Event::Connected(far));
-    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was accepted") };
-    world.told(SERVER);
+    let [flow, far] = world.half_open(1_000);
     let mut packet = Vec::new();
     let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
     builder.tcp(1_000, 80, 8, 0).rst().write(&mut packet, &[]).unwrap();
@@ -290,11 +292,7 @@ fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
 #[test]
 fn connections_that_this_end_cannot_accept_travel_as_packets() {
     let mut world = world(STREAMS, STREAMS);
-    world.syn(0, 0, SERVER, 1_000);
-    let far = world.connecting(SERVER);
-    world.says(SERVER, Event::Connected(far));
-    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was accepted") };
-    world.told(SERVER);
+    let [flow, far] = world.half_open(1_000);
     world.says(0, Event::Failed(flow, false));
     assert_eq!(world.told(SERVER), [Told::Reset(far)]);
     world.syn(0, 0, SERVER, 1_000);
