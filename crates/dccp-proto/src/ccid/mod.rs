@@ -114,3 +114,8 @@ pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
         Engine::Tfrc { small_packets } => Box::new(TfrcReceiver::new(small_packets, cfg)),
     })
 }
+
+#[cfg(test)]
+fn ms(ms: u64) -> mpdccp_units::Time {
+    mpdccp_units::Time::from_millis(ms)
+}

@@ -1,6 +1,6 @@
 use super::AckVecReceiver;
 use crate::Ecn;
-use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf};
+use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf, ms};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
 use mpdccp_units::{Duration, Time};
@@ -17,10 +17,6 @@ struct Ack {
     cells: Vec<u8>,
     elapsed: Option<u32>,
     bytes: usize,
-}
-
-fn ms(ms: u64) -> Time {
-    Time::from_millis(ms)
 }
 
 impl Rig {

@@ -3,7 +3,7 @@
 extern crate std;
 
 use super::AckVecSender;
-use crate::ccid::{Feedback, HalfConfig, Late, SenderHalf, SenderRequest};
+use crate::ccid::{Feedback, HalfConfig, Late, SenderHalf, SenderRequest, ms};
 use crate::{CcOptions, Gate, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -84,10 +84,6 @@ struct Rig {
     half: AckVecSender,
     notes: Arc<Mutex<Notes>>,
     next: u64,
-}
-
-fn ms(ms: u64) -> Time {
-    Time::from_millis(ms)
 }
 
 impl Rig {

@@ -3,7 +3,7 @@
 use super::{AckVecSender, Control};
 use crate::ccid::find;
 use crate::ccid::table::Engine;
-use crate::ccid::{Feedback, HalfConfig, SenderHalf};
+use crate::ccid::{Feedback, HalfConfig, SenderHalf, ms};
 use crate::{Gate, Why};
 use alloc::vec::Vec;
 use dccp_cc::{Amount, RttEstimator, Window};
@@ -69,10 +69,6 @@ impl Group {
     fn sum(&self) -> Amount {
         self.halves.iter().fold(Amount::default(), |sum, half| sum.and(half.inflight))
     }
-}
-
-fn ms(ms: u64) -> Time {
-    Time::from_millis(ms)
 }
 
 #[test]

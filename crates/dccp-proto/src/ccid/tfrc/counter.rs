@@ -100,12 +100,9 @@ pub(super) fn is_round_trip_later(counter: u8, last: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ccid::ms;
 
     const RTT: Option<Duration> = Some(Duration::from_millis(100));
-
-    fn ms(ms: u64) -> Time {
-        Time::from_millis(ms)
-    }
 
     #[test]
     fn ticks_every_quarter_and_by_five_at_most() {

@@ -1,15 +1,12 @@
 use super::super::options::Told;
 use super::*;
+use crate::ccid::ms;
 use dccp_cc::tfrc::equation::throughput;
 use dccp_wire::Options;
 use proptest::prelude::*;
 
 const RTT: Duration = Duration::from_millis(100);
 const FIRST: Seq = Seq::new(Seq::MODULUS - 3);
-
-fn ms(ms: u64) -> Time {
-    Time::from_millis(ms)
-}
 
 fn config() -> HalfConfig {
     HalfConfig::new(1500, FIRST, Some(RTT))

@@ -1,16 +1,12 @@
 use super::*;
 use crate::Ecn;
 use crate::ccid::tfrc::TfrcReceiver;
-use crate::ccid::{AckDue, Arrival, ReceiverHalf};
+use crate::ccid::{AckDue, Arrival, ReceiverHalf, ms};
 use dccp_wire::{Opt, OptionBuf, Options};
 use proptest::prelude::*;
 
 const RTT: Duration = Duration::from_millis(100);
 const FIRST: Seq = Seq::new(Seq::MODULUS - 3);
-
-fn ms(ms: u64) -> Time {
-    Time::from_millis(ms)
-}
 
 fn config() -> HalfConfig {
     HalfConfig::new(1500, FIRST, Some(RTT))
