@@ -1,5 +1,7 @@
 use crate::context;
+use crate::errno::{of_end, of_io, of_reason, of_refusal};
 use mpdccp_proto::Reason;
+use rustix::io::Errno;
 use std::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::LazyLock;
@@ -145,14 +147,26 @@ pub enum AcceptError {
     Closed,
 }
 
-/// Implements the texts of errors.
+/// Implements the texts of errors and their errno values. Comments describe the errno value further.
 macro_rules! texts {
-    ($($error:ident { $($case:pat => ($($text:tt)+),)+ })+) => { $(
+    ($($(#[$note:meta])* $error:ident { $($case:pat => $errno:expr, ($($text:tt)+),)+ })+) => { $(
         impl fmt::Display for $error {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $($case => write!(f, $($text)+),)+
                 }
+            }
+        }
+
+        impl $error {
+            /// Returns the errno value that is closest to this error.
+            $(#[$note])*
+            #[allow(unused_variables, reason = "a value may appear only in the text")]
+            pub fn errno(&self) -> i32 {
+                let errno = match self {
+                    $($case => $errno,)+
+                };
+                errno.raw_os_error()
             }
         }
     )+ };
@@ -171,50 +185,53 @@ pub(crate) static UNKNOWN_CCID: LazyLock<String> =
 
 texts! {
     ConnectError {
-        Self::NoAddress => ("the name has no address"),
-        Self::Options(why) => ("{why}"),
-        Self::TimedOut => ("no answer from the peer; check its address and port, and all firewalls on the way"),
-        Self::Refused(reason) => ("not connected: {reason}"),
-        Self::Forked => ("{FORKED}"),
-        Self::Io(error) => ("{error}"),
+        Self::NoAddress => Errno::HOSTUNREACH, ("the name has no address"),
+        Self::Options(why) => Errno::INVAL, ("{why}"),
+        Self::TimedOut => Errno::TIMEDOUT, ("no answer from the peer; check its address and port, and all firewalls on the way"),
+        Self::Refused(reason) => of_refusal(*reason), ("not connected: {reason}"),
+        Self::Forked => Errno::PERM, ("{FORKED}"),
+        Self::Io(error) => of_io(error), ("{error}"),
     }
+    /// After an orderly end, this is EPIPE.
     SendError {
-        Self::Full => ("the send queue is full"),
-        Self::TooBig { len, max } => ("datagram of {len} bytes is too large; a packet carries at most {max} bytes"),
-        Self::Empty => ("an empty datagram cannot be sent"),
-        Self::Closed(reason) => ("the connection has ended: {reason}"),
-        Self::Forked => ("{FORKED}"),
+        Self::Full => Errno::AGAIN, ("the send queue is full"),
+        Self::TooBig { len, max } => Errno::MSGSIZE, ("datagram of {len} bytes is too large; a packet carries at most {max} bytes"),
+        Self::Empty => Errno::INVAL, ("an empty datagram cannot be sent"),
+        Self::Closed(reason) => of_end(*reason), ("the connection has ended: {reason}"),
+        Self::Forked => Errno::PERM, ("{FORKED}"),
     }
+    /// Calls that return 0 at an orderly end, the end of the data, do not use the value then.
     RecvError {
-        Self::TimedOut => ("no datagram arrived in time"),
-        Self::Empty => ("no datagram is available"),
-        Self::BufferTooSmall { len } => ("the next datagram has {len} bytes; the buffer is smaller"),
-        Self::Forked => ("{FORKED}"),
-        Self::Closed(reason) => ("the connection has ended: {reason}"),
+        Self::TimedOut => Errno::TIMEDOUT, ("no datagram arrived in time"),
+        Self::Empty => Errno::AGAIN, ("no datagram is available"),
+        Self::BufferTooSmall { len } => Errno::MSGSIZE, ("the next datagram has {len} bytes; the buffer is smaller"),
+        Self::Forked => Errno::PERM, ("{FORKED}"),
+        Self::Closed(reason) => of_reason(*reason), ("the connection has ended: {reason}"),
     }
     FinishError {
-        Self(reason) => ("the connection ended before all datagrams were sent: {reason}"),
+        Self(reason) => of_reason(*reason), ("the connection ended before all datagrams were sent: {reason}"),
     }
+    /// After an orderly end, this is EPIPE.
     StreamError {
-        Self::TimedOut => ("timed out"),
-        Self::Reset(code) => ("the peer reset the stream: {code}"),
-        Self::Stopped(code) => ("the peer stopped reading the stream: {code}"),
-        Self::Ended => ("this end has closed the stream for sending"),
-        Self::Closed(reason) => ("the connection has ended: {reason}"),
-        Self::Unsupported => ("the connection has no streams; both ends must set the option `streams`"),
-        Self::TooMany => ("too many open streams; the peer allows more when some end"),
-        Self::Forked => ("{FORKED}"),
+        Self::TimedOut => Errno::TIMEDOUT, ("timed out"),
+        Self::Reset(code) => Errno::CONNRESET, ("the peer reset the stream: {code}"),
+        Self::Stopped(code) => Errno::PIPE, ("the peer stopped reading the stream: {code}"),
+        Self::Ended => Errno::PIPE, ("this end has closed the stream for sending"),
+        Self::Closed(reason) => of_end(*reason), ("the connection has ended: {reason}"),
+        Self::Unsupported => Errno::OPNOTSUPP, ("the connection has no streams; both ends must set the option `streams`"),
+        Self::TooMany => Errno::AGAIN, ("too many open streams; the peer allows more when some end"),
+        Self::Forked => Errno::PERM, ("{FORKED}"),
     }
     CcidError {
-        Self::Unknown(ccid) => ("unknown CCID {ccid}, expected one of: {}", known()),
-        Self::NotOpen => ("no path of the connection is open"),
-        Self::Forked => ("{FORKED}"),
+        Self::Unknown(ccid) => Errno::INVAL, ("unknown CCID {ccid}, expected one of: {}", known()),
+        Self::NotOpen => Errno::NOTCONN, ("no path of the connection is open"),
+        Self::Forked => Errno::PERM, ("{FORKED}"),
     }
     AcceptError {
-        Self::TimedOut => ("no connection arrived in time"),
-        Self::Empty => ("no connection is waiting"),
-        Self::Forked => ("a forked process cannot use the listener; only the process that opened it can"),
-        Self::Closed => ("the listener has ended"),
+        Self::TimedOut => Errno::TIMEDOUT, ("no connection arrived in time"),
+        Self::Empty => Errno::AGAIN, ("no connection is waiting"),
+        Self::Forked => Errno::PERM, ("a forked process cannot use the listener; only the process that opened it can"),
+        Self::Closed => Errno::CONNABORTED, ("the listener has ended"),
     }
 }
 
