@@ -4,36 +4,27 @@ use dccp_proto::Gate;
 use dccp_proto::ccid::Late;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// State of a path. Code, log, status and metrics use the same words for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PathState {
-    /// The handshake is under way.
-    Connecting,
-    /// The path carries data.
-    Up,
-    /// A packet and the probe that followed it were not acknowledged in time, or the link was reported down.
-    /// Only probes are sent on the path.
-    Suspect,
-    /// Closed. The path manager may reconnect the path.
-    Down,
-    /// The path is up and has priority 0 or 1. With priority 1, it carries data only while no other path can;
-    /// with priority 0, never (RFC 9897 section 3.2.10).
-    Standby,
+mpdccp_units::named! {
+    /// State of a path. Code, log, status and metrics use the same words for it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum PathState {
+        /// The handshake is under way.
+        Connecting = "connecting",
+        /// The path carries data.
+        Up = "up",
+        /// A packet and the probe that followed it were not acknowledged in time, or the link was reported
+        /// down. Only probes are sent on the path.
+        Suspect = "suspect",
+        /// Closed. The path manager may reconnect the path.
+        Down = "down",
+        /// The path is up and has priority 0 or 1. With priority 1, it carries data only while no other path
+        /// can; with priority 0, never (RFC 9897 section 3.2.10).
+        Standby = "standby",
+    }
 }
 
 impl PathState {
-    /// Returns the state's name for people and programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PathState::Connecting => "connecting",
-            PathState::Up => "up",
-            PathState::Suspect => "suspect",
-            PathState::Down => "down",
-            PathState::Standby => "standby",
-        }
-    }
-
     /// Returns whether the path answers, so that data may be sent on it.
     pub const fn is_up(self) -> bool {
         matches!(self, PathState::Up | PathState::Standby)

@@ -8,55 +8,29 @@ use crate::segment::{Segment, Tuple};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow(pub u64);
 
-/// The reason why a TCP flow travels as packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum AsPacket {
-    /// The proxy has not seen the flow's SYN. Segments are counted individually, because the proxy does not
-    /// store such flows.
-    Midstream,
-    /// The SYN has an option for MD5, TCP-AO or Multipath TCP.
-    EndToEndOption,
-    /// The SYN offers Accurate ECN, or is an L4S packet.
-    AccurateEcn,
-    /// The packet is a fragment, or has IP options or extension headers.
-    NotPlain,
-    /// The limit on flows has been reached, or the limit on half-open flows for all sources or for this one.
-    /// Also counts connections that both hosts open at the same time.
-    Limit,
-    /// Nothing answered the SYN that the far end sent.
-    Unanswered,
-    /// A policy rule excludes the flow from the proxy.
-    Policy,
-    /// The caller does not want this flow to be proxied.
-    NotWanted,
-}
-
-impl AsPacket {
-    /// All reasons, in the order in which [`FlowTable::as_packets`](crate::FlowTable::as_packets) returns
-    /// them.
-    pub const ALL: [AsPacket; 8] = [
-        AsPacket::Midstream,
-        AsPacket::EndToEndOption,
-        AsPacket::AccurateEcn,
-        AsPacket::NotPlain,
-        AsPacket::Limit,
-        AsPacket::Unanswered,
-        AsPacket::Policy,
-        AsPacket::NotWanted,
-    ];
-
-    /// Returns the name of the reason for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            AsPacket::Midstream => "midstream",
-            AsPacket::EndToEndOption => "end_to_end_option",
-            AsPacket::AccurateEcn => "accurate_ecn",
-            AsPacket::NotPlain => "not_plain",
-            AsPacket::Limit => "limit",
-            AsPacket::Unanswered => "unanswered",
-            AsPacket::Policy => "policy",
-            AsPacket::NotWanted => "not_wanted",
-        }
+mpdccp_units::named! {
+    /// The reason why a TCP flow travels as packets. [`FlowTable::as_packets`](crate::FlowTable::as_packets)
+    /// returns the counters in the order of the variants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum AsPacket {
+        /// The proxy has not seen the flow's SYN. Segments are counted individually, because the proxy does
+        /// not store such flows.
+        Midstream = "midstream",
+        /// The SYN has an option for MD5, TCP-AO or Multipath TCP.
+        EndToEndOption = "end_to_end_option",
+        /// The SYN offers Accurate ECN, or is an L4S packet.
+        AccurateEcn = "accurate_ecn",
+        /// The packet is a fragment, or has IP options or extension headers.
+        NotPlain = "not_plain",
+        /// The limit on flows has been reached, or the limit on half-open flows for all sources or for this
+        /// one. Also counts connections that both hosts open at the same time.
+        Limit = "limit",
+        /// Nothing answered the SYN that the far end sent.
+        Unanswered = "unanswered",
+        /// A policy rule excludes the flow from the proxy.
+        Policy = "policy",
+        /// The caller does not want this flow to be proxied.
+        NotWanted = "not_wanted",
     }
 }
 

@@ -190,28 +190,18 @@ pub struct Hook {
     pub why: String,
 }
 
-/// Kind of event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HookEvent {
-    /// A session opened.
-    SessionUp,
-    /// A session ended.
-    SessionDown,
-    /// A path works.
-    PathUp,
-    /// A path failed or was closed.
-    PathDown,
-}
-
-impl HookEvent {
-    /// Returns the name of the event, as passed to hooks.
-    pub fn name(self) -> &'static str {
-        match self {
-            HookEvent::SessionUp => "session-up",
-            HookEvent::SessionDown => "session-down",
-            HookEvent::PathUp => "path-up",
-            HookEvent::PathDown => "path-down",
-        }
+mpdccp_units::named! {
+    /// Kind of event.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum HookEvent {
+        /// A session opened.
+        SessionUp = "session-up",
+        /// A session ended.
+        SessionDown = "session-down",
+        /// A path works.
+        PathUp = "path-up",
+        /// A path failed or was closed.
+        PathDown = "path-down",
     }
 }
 

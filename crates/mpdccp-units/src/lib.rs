@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod ecn;
+mod named;
 mod rate;
 mod source;
 mod time;

@@ -85,51 +85,34 @@ pub struct Received<'a> {
     pub reset: Option<Reset>,
 }
 
-/// Reason for dropping a packet or its data. Each reason has a counter. Sections without a document are those
-/// of RFC 4340.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum DropReason {
-    /// The type is not allowed in this state (section 8.5).
-    UnexpectedType,
-    /// Short sequence numbers were not negotiated (section 7.6.1).
-    ShortSeqno,
-    /// The Sequence Number is outside its window (section 7.5.3).
-    SequenceInvalid,
-    /// The Acknowledgement Number is outside its window.
-    AckInvalid,
-    /// An invalid option; the connection was reset (sections 5.8.2, 6.6.8 and 6.6.9).
-    BadOption,
-    /// The packet acknowledges a packet that was never sent; the connection was reset (section 12.3).
-    NeverSent,
-    /// Only the data was dropped: the Data Checksum does not match.
-    DataChecksum,
-    /// Only the data was dropped: the Checksum Coverage is less than required (section 9.2.1).
-    Coverage,
-    /// Only the data was dropped: data is not allowed on this packet type or in this state.
-    DataNotAllowed,
-    /// A Listen, which at most makes the client retransmit its Request (RFC 5596 section 2.2.3).
-    Listen,
-    /// The connection is closed.
-    Closed,
-}
-
-impl DropReason {
-    /// Returns a stable name for machines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DropReason::UnexpectedType => "unexpected_type",
-            DropReason::ShortSeqno => "short_seqno",
-            DropReason::SequenceInvalid => "sequence_invalid",
-            DropReason::AckInvalid => "ack_invalid",
-            DropReason::BadOption => "bad_option",
-            DropReason::NeverSent => "never_sent",
-            DropReason::DataChecksum => "data_checksum",
-            DropReason::Coverage => "coverage",
-            DropReason::DataNotAllowed => "data_not_allowed",
-            DropReason::Listen => "listen",
-            DropReason::Closed => "closed",
-        }
+mpdccp_units::named! {
+    /// Reason for dropping a packet or its data. Each reason has a counter. Sections without a document are
+    /// those of RFC 4340.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[non_exhaustive]
+    pub enum DropReason {
+        /// The type is not allowed in this state (section 8.5).
+        UnexpectedType = "unexpected_type",
+        /// Short sequence numbers were not negotiated (section 7.6.1).
+        ShortSeqno = "short_seqno",
+        /// The Sequence Number is outside its window (section 7.5.3).
+        SequenceInvalid = "sequence_invalid",
+        /// The Acknowledgement Number is outside its window.
+        AckInvalid = "ack_invalid",
+        /// An invalid option; the connection was reset (sections 5.8.2, 6.6.8 and 6.6.9).
+        BadOption = "bad_option",
+        /// The packet acknowledges a packet that was never sent; the connection was reset (section 12.3).
+        NeverSent = "never_sent",
+        /// Only the data was dropped: the Data Checksum does not match.
+        DataChecksum = "data_checksum",
+        /// Only the data was dropped: the Checksum Coverage is less than required (section 9.2.1).
+        Coverage = "coverage",
+        /// Only the data was dropped: data is not allowed on this packet type or in this state.
+        DataNotAllowed = "data_not_allowed",
+        /// A Listen, which at most makes the client retransmit its Request (RFC 5596 section 2.2.3).
+        Listen = "listen",
+        /// The connection is closed.
+        Closed = "closed",
     }
 }
 
@@ -178,36 +161,21 @@ pub enum Event {
     Closed(CloseReason),
 }
 
-/// A connection's timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-#[non_exhaustive]
-pub enum Timer {
-    RequestRetransmit,
-    RespondExpire,
-    PartOpenRetransmit,
-    FeatureRetransmit,
-    AckDelay,
-    Sender,
-    MtuProbe,
-    CloseRetransmit,
-    TimeWait,
-}
-
-impl Timer {
-    /// Returns the name for traces.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Timer::RequestRetransmit => "request_retransmit",
-            Timer::RespondExpire => "respond_expire",
-            Timer::PartOpenRetransmit => "part_open_retransmit",
-            Timer::FeatureRetransmit => "feature_retransmit",
-            Timer::AckDelay => "ack_delay",
-            Timer::Sender => "sender",
-            Timer::MtuProbe => "mtu_probe",
-            Timer::CloseRetransmit => "close_retransmit",
-            Timer::TimeWait => "time_wait",
-        }
+mpdccp_units::named! {
+    /// A connection's timers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    #[non_exhaustive]
+    pub enum Timer {
+        RequestRetransmit = "request_retransmit",
+        RespondExpire = "respond_expire",
+        PartOpenRetransmit = "part_open_retransmit",
+        FeatureRetransmit = "feature_retransmit",
+        AckDelay = "ack_delay",
+        Sender = "sender",
+        MtuProbe = "mtu_probe",
+        CloseRetransmit = "close_retransmit",
+        TimeWait = "time_wait",
     }
 }
 

@@ -122,29 +122,19 @@ pub enum LossDetection {
     Three,
 }
 
-/// Kinds of flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FlowKind {
-    /// Datagrams.
-    Udp,
-    /// Bulk TCP.
-    Tcp,
-    /// Short TCP connections.
-    Short,
-    /// Traffic of two shell commands.
-    Command,
-}
-
-impl FlowKind {
-    /// Returns the name that scenarios use for this kind.
-    pub fn name(self) -> &'static str {
-        match self {
-            FlowKind::Udp => "udp",
-            FlowKind::Tcp => "tcp",
-            FlowKind::Short => "short",
-            FlowKind::Command => "command",
-        }
+mpdccp_units::named! {
+    /// Kinds of flows.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum FlowKind {
+        /// Datagrams.
+        Udp = "udp",
+        /// Bulk TCP.
+        Tcp = "tcp",
+        /// Short TCP connections.
+        Short = "short",
+        /// Traffic of two shell commands.
+        Command = "command",
     }
 }
 
