@@ -3,15 +3,17 @@ use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafe
 use core::fmt;
 use core::str::FromStr;
 
-/// The AEAD cipher of records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aead {
-    /// ChaCha20-Poly1305 (RFC 8439), which is fast on all processors.
-    ChaCha20Poly1305,
-    /// AES-128-GCM (NIST SP 800-38D), which is fastest on processors with AES instructions.
-    Aes128Gcm,
-    /// AES-256-GCM: like [`Aes128Gcm`](Self::Aes128Gcm), with a longer key.
-    Aes256Gcm,
+mpdccp_units::named! {
+    /// The AEAD cipher of records.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Aead {
+        /// AES-128-GCM (NIST SP 800-38D), which is fastest on processors with AES instructions.
+        Aes128Gcm = "aes-128-gcm",
+        /// AES-256-GCM: like [`Aes128Gcm`](Self::Aes128Gcm), with a longer key.
+        Aes256Gcm = "aes-256-gcm",
+        /// ChaCha20-Poly1305 (RFC 8439), which is fast on all processors.
+        ChaCha20Poly1305 = "chacha20-poly1305",
+    }
 }
 
 /// Error for an unknown cipher name.
@@ -36,21 +38,9 @@ impl FromStr for Aead {
 }
 
 impl Aead {
-    /// All ciphers.
-    pub const ALL: [Aead; 3] = [Aead::Aes128Gcm, Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
-
     /// Returns the ciphers that are recommended on this host, fastest first.
     pub fn preferred() -> Vec<Aead> {
         if has_aes() { Aead::ALL.to_vec() } else { vec![Aead::ChaCha20Poly1305] }
-    }
-
-    /// Returns the cipher's name in configurations and status output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Aead::ChaCha20Poly1305 => "chacha20-poly1305",
-            Aead::Aes128Gcm => "aes-128-gcm",
-            Aead::Aes256Gcm => "aes-256-gcm",
-        }
     }
 
     /// Returns the cipher's number in handshakes.

@@ -205,32 +205,22 @@ mpdccp_units::named! {
     }
 }
 
-/// Files of the state directory. Each tunnel has its own files, named after its interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum StateFile {
-    /// How much data the paths have carried this month.
-    Volumes,
-    /// Addresses leased to peers.
-    Leases,
-    /// Time of the newest handshake.
-    Timestamp,
-    /// TCP connections that the tunnel carries as streams. Each shard has its own file. After a reboot of the
-    /// host, the contents are obsolete.
-    Connections,
-    /// Measured capacities of paths.
-    Capacities,
-}
-
-impl StateFile {
-    /// Returns the part of the file name that follows the name of the interface.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            StateFile::Volumes => "volumes.json",
-            StateFile::Leases => "leases.json",
-            StateFile::Timestamp => "handshake.json",
-            StateFile::Connections => "connections",
-            StateFile::Capacities => "capacities.json",
-        }
+mpdccp_units::named! {
+    /// Files of the state directory. Each tunnel has its own files. The name of a file begins with the name
+    /// of the interface.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum StateFile {
+        /// How much data the paths have carried this month.
+        Volumes = "volumes.json",
+        /// Addresses leased to peers.
+        Leases = "leases.json",
+        /// Time of the newest handshake.
+        Timestamp = "handshake.json",
+        /// TCP connections that the tunnel carries as streams. Each shard has its own file. After a reboot of
+        /// the host, the contents are obsolete.
+        Connections = "connections",
+        /// Measured capacities of paths.
+        Capacities = "capacities.json",
     }
 }
 
@@ -290,7 +280,7 @@ impl Actions {
     pub(crate) fn save(&mut self, file: StateFile, what: &impl serde::Serialize) {
         match serde_json::to_string_pretty(what) {
             Ok(text) => self.push(Action::Save(file, text)),
-            Err(e) => self.warn(format!("cannot save {}: {e}", file.suffix())),
+            Err(e) => self.warn(format!("cannot save {}: {e}", file.name())),
         }
     }
 

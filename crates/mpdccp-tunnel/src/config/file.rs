@@ -197,24 +197,16 @@ pub enum Role {
     Server,
 }
 
-/// Authentication and encryption.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum Security {
-    /// Peers have keys, and all packets are encrypted.
-    #[default]
-    Noise,
-    /// Peers are identified by address. Anyone on the path can read and change packets.
-    None,
-}
-
-impl Security {
-    /// Returns the name of the value as written in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Security::Noise => "noise",
-            Security::None => "none",
-        }
+mpdccp_units::named! {
+    /// Authentication and encryption.
+    #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Security {
+        /// Peers have keys, and all packets are encrypted.
+        #[default]
+        Noise = "noise",
+        /// Peers are identified by address. Anyone on the path can read and change packets.
+        None = "none",
     }
 }
 

@@ -14,13 +14,6 @@ use std::time::Duration;
 
 /// Longest interval between attempts to write a file.
 const AGAIN: Duration = Duration::from_secs(60);
-const ALL: [StateFile; 5] = [
-    StateFile::Volumes,
-    StateFile::Leases,
-    StateFile::Timestamp,
-    StateFile::Connections,
-    StateFile::Capacities,
-];
 
 /// The files of one shard of a tunnel.
 pub(crate) struct StateFiles {
@@ -49,13 +42,14 @@ impl StateFiles {
     fn path(&self, file: StateFile) -> PathBuf {
         match file {
             StateFile::Connections => self.connections.clone(),
-            _ => self.directory.join(format!("{}.{}", self.interface, file.suffix())),
+            _ => self.directory.join(format!("{}.{}", self.interface, file.name())),
         }
     }
 
     /// Reads the files written by the last run.
     pub(crate) fn load(&mut self) -> Saved {
-        ALL.into_iter()
+        StateFile::ALL
+            .into_iter()
             .filter_map(|file| Some((file, std::fs::read_to_string(self.path(file)).ok()?)))
             .collect()
     }
@@ -159,7 +153,7 @@ impl Drop for Saver {
 
 /// Returns the path of the connections file, which is next to the control socket.
 fn connections(cfg: &Config, shard: u8) -> PathBuf {
-    control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()))
+    control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.name()))
 }
 
 /// Removes the connections files of all shards. A tunnel that ends cleanly has reset all connections.
