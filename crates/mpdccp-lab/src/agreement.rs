@@ -189,7 +189,7 @@ pub fn as_text(pairs: &[Pair]) -> String {
             three(Some(&p.rx_mbps)),
             three(p.p50_ms.as_ref()),
             three(p.p95_ms.as_ref()),
-            p.agreement().word(),
+            p.agreement().name(),
         );
     }
     let count = |which| pairs.iter().filter(|p| p.agreement() == which).count();

@@ -103,33 +103,24 @@ pub fn number(value: Option<f64>) -> String {
     }
 }
 
-/// Verdict on an aim, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// The whole interval meets the aim.
-    Met,
-    /// The median meets the aim, but a part of the interval does not. Or some runs lack the metric, and the
-    /// others do not miss the aim.
-    Open,
-    /// The median misses the aim.
-    Missed,
-}
-
-impl Verdict {
-    /// Returns the verdict's name as used in reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Met => "met",
-            Verdict::Open => "open",
-            Verdict::Missed => "missed",
-        }
+mpdccp_units::named! {
+    /// Verdict on an aim, best first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Verdict {
+        /// The whole interval meets the aim.
+        Met = "met",
+        /// The median meets the aim, but a part of the interval does not. Or some runs lack the metric, and
+        /// the others do not miss the aim.
+        Open = "open",
+        /// The median misses the aim.
+        Missed = "missed",
     }
 }
 
 /// Returns the word for a verdict, or for there being none because the metric has no value or because the
 /// variant to compare with was not run.
 pub(crate) fn word(verdict: Option<Verdict>) -> &'static str {
-    verdict.map_or("not judged", Verdict::word)
+    verdict.map_or("not judged", Verdict::name)
 }
 
 /// Returns the worst of several verdicts, some of which may be missing. A missed aim decides, even if another
@@ -153,25 +144,16 @@ pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     Estimate::of(&differences)
 }
 
-/// Whether two measurements agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Agreement {
-    /// With 95 % confidence, the measurements differ by at most the allowed difference.
-    Within,
-    /// There are too few runs, or they vary too much, for a conclusion.
-    Open,
-    /// With 95 % confidence, the measurements differ by more than the allowed difference.
-    Apart,
-}
-
-impl Agreement {
-    /// Returns the result's name as used in reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            Agreement::Within => "within",
-            Agreement::Open => "open",
-            Agreement::Apart => "apart",
-        }
+mpdccp_units::named! {
+    /// Whether two measurements agree.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Agreement {
+        /// With 95 % confidence, the measurements differ by at most the allowed difference.
+        Within = "within",
+        /// There are too few runs, or they vary too much, for a conclusion.
+        Open = "open",
+        /// With 95 % confidence, the measurements differ by more than the allowed difference.
+        Apart = "apart",
     }
 }
 

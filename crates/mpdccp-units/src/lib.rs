@@ -1,4 +1,5 @@
-//! Definitions that all crates of the stack share: time, rate, ECN marks, and the source of an address.
+//! Definitions that all crates of the stack share: time, rate, ECN marks, the source of an address, and enums
+//! with names.
 //!
 //! The protocol crates have no clock. A driver chooses an epoch and passes in [`Time`].
 //!

@@ -35,7 +35,7 @@ fn common_variants_are_compared_by_rate_and_latency() {
     // Only the first directory has this experiment.
     summary(&a.join("two"), "t", &[("ccid2", 1.0, 1.0)]);
     let pairs = pairs(&a, &b).unwrap();
-    let verdicts: Vec<_> = pairs.iter().map(|p| (p.label.as_str(), p.agreement().word())).collect();
+    let verdicts: Vec<_> = pairs.iter().map(|p| (p.label.as_str(), p.agreement().name())).collect();
     assert_eq!(verdicts, [("ccid2", "within"), ("ccid5", "apart"), ("tcp-cubic", "apart")]);
     let text = as_text(&pairs);
     assert!(
