@@ -102,11 +102,7 @@ fn has_aes() -> bool {
 /// The key of one direction.
 pub(crate) struct RecordKey(LessSafeKey);
 
-impl fmt::Debug for RecordKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RecordKey(..)")
-    }
-}
+mpdccp_units::hidden!(RecordKey);
 
 fn nonce(counter: u64) -> Nonce {
     let mut nonce = [0; 12];

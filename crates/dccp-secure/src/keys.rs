@@ -80,36 +80,6 @@ impl PrivateKey {
     pub fn is_written_as(&self, key: &PublicKey) -> bool {
         self.0.ct_eq(&key.0).into()
     }
-
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// Returns the key in base64, for writing it to a file.
-    pub fn to_base64(&self) -> Zeroizing<String> {
-        Zeroizing::new(STANDARD.encode(*self.0))
-    }
-}
-
-impl PartialEq for PrivateKey {
-    /// Compares in constant time.
-    fn eq(&self, other: &PrivateKey) -> bool {
-        self.0.ct_eq(&*other.0).into()
-    }
-}
-
-impl FromStr for PrivateKey {
-    type Err = KeyError;
-
-    fn from_str(text: &str) -> Result<PrivateKey, KeyError> {
-        decode(text).map(PrivateKey)
-    }
-}
-
-impl fmt::Debug for PrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PrivateKey(..)")
-    }
 }
 
 /// 32 secret bytes that two peers share in addition to their keys. If all bytes are zero, the peers share no
@@ -122,37 +92,41 @@ impl PresharedKey {
     pub fn from_random(bytes: [u8; 32]) -> PresharedKey {
         PresharedKey(Zeroizing::new(bytes))
     }
-
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// Returns the key in base64, for writing it to a file.
-    pub fn to_base64(&self) -> Zeroizing<String> {
-        Zeroizing::new(STANDARD.encode(*self.0))
-    }
 }
 
-impl PartialEq for PresharedKey {
-    /// Compares in constant time.
-    fn eq(&self, other: &PresharedKey) -> bool {
-        self.0.ct_eq(&*other.0).into()
-    }
+/// Implements what secret keys have in common.
+macro_rules! secret {
+    ($($key:ident),+) => { $(
+        impl $key {
+            pub(crate) fn bytes(&self) -> &[u8; 32] {
+                &self.0
+            }
+
+            /// Returns the key in base64, for writing it to a file.
+            pub fn to_base64(&self) -> Zeroizing<String> {
+                Zeroizing::new(STANDARD.encode(*self.0))
+            }
+        }
+
+        impl PartialEq for $key {
+            /// Compares in constant time.
+            fn eq(&self, other: &$key) -> bool {
+                self.0.ct_eq(&*other.0).into()
+            }
+        }
+
+        impl FromStr for $key {
+            type Err = KeyError;
+
+            fn from_str(text: &str) -> Result<$key, KeyError> {
+                decode(text).map($key)
+            }
+        }
+    )+ };
 }
 
-impl FromStr for PresharedKey {
-    type Err = KeyError;
-
-    fn from_str(text: &str) -> Result<PresharedKey, KeyError> {
-        decode(text).map(PresharedKey)
-    }
-}
-
-impl fmt::Debug for PresharedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PresharedKey(..)")
-    }
-}
+secret!(PrivateKey, PresharedKey);
+mpdccp_units::hidden!(PrivateKey, PresharedKey);
 
 #[cfg(test)]
 mod tests {

@@ -94,11 +94,7 @@ fn builder(identity: &Arc<Identity>, seed: [u8; 32]) -> Option<Builder<'_>> {
 /// State of the initiator between the two messages.
 pub(crate) struct Initiating(HandshakeState);
 
-impl core::fmt::Debug for Initiating {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Initiating(..)")
-    }
-}
+mpdccp_units::hidden!(Initiating);
 
 impl Initiating {
     /// Starts a handshake, and writes the first message. Returns `None` if the peer's key is not a usable
@@ -137,11 +133,7 @@ impl Initiating {
     }
 }
 
-impl core::fmt::Debug for Offered {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Offered(..)")
-    }
-}
+mpdccp_units::hidden!(Offered);
 
 /// State of the responder between the two messages.
 pub(crate) struct Offered {

@@ -18,11 +18,7 @@ pub(crate) struct Identity {
     shared: Mutex<BTreeMap<PublicKey, Option<Shared>>>,
 }
 
-impl core::fmt::Debug for Identity {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Identity(..)")
-    }
-}
+mpdccp_units::hidden!(Identity);
 
 impl Identity {
     pub(crate) fn new(private: PrivateKey) -> Arc<Identity> {

@@ -23,12 +23,7 @@ impl FlowKey {
     }
 }
 
-/// Keeps the key out of logs.
-impl core::fmt::Debug for FlowKey {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("FlowKey(..)")
-    }
-}
+mpdccp_units::hidden!(FlowKey);
 
 /// Metadata of a packet, apart from its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use ipnet::IpNet;
 use mpdccp_units::Rate;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
-use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
@@ -91,11 +90,7 @@ impl From<String> for Secret {
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
+mpdccp_units::hidden!(Secret);
 
 /// Inner addresses of the interface: given in the file, or assigned by the server.
 #[derive(Clone, Debug, Default, PartialEq)]
