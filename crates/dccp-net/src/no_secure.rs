@@ -74,7 +74,7 @@ without_values! {
 
 impl Channels {
     pub fn new(settings: Settings) -> Channels {
-        match settings.private_key.0 {}
+        match settings.0.0 {}
     }
 
     pub fn add_peer(&mut self, _: u32, _: PublicKey, _: PresharedKey) {
@@ -92,33 +92,24 @@ impl fmt::Display for PublicKey {
     }
 }
 
-impl FromStr for PublicKey {
-    type Err = KeyError;
-
-    fn from_str(_: &str) -> Result<PublicKey, KeyError> {
-        Err(KeyError)
-    }
-}
-
-impl FromStr for PrivateKey {
-    type Err = KeyError;
-
-    fn from_str(_: &str) -> Result<PrivateKey, KeyError> {
-        Err(KeyError)
-    }
-}
-
 /// The only value is the default, which means that there is no key.
 #[derive(Clone, Debug, Default)]
 pub struct PresharedKey(());
 
-impl FromStr for PresharedKey {
-    type Err = KeyError;
+/// No text is a key.
+macro_rules! unreadable {
+    ($($key:ident),*) => { $(
+        impl FromStr for $key {
+            type Err = KeyError;
 
-    fn from_str(_: &str) -> Result<PresharedKey, KeyError> {
-        Err(KeyError)
-    }
+            fn from_str(_: &str) -> Result<$key, KeyError> {
+                Err(KeyError)
+            }
+        }
+    )* };
 }
+
+unreadable!(PublicKey, PrivateKey, PresharedKey);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChannelId(pub u32);
@@ -128,15 +119,6 @@ pub struct Address {
     pub socket: u32,
     pub local: Option<IpAddr>,
     pub remote: SocketAddr,
-}
-
-#[derive(Debug)]
-pub enum Aead {}
-
-impl Aead {
-    pub fn preferred() -> Vec<Aead> {
-        Vec::new()
-    }
 }
 
 pub struct Handover {
@@ -171,14 +153,12 @@ impl EchoAnswer {
     }
 }
 
-pub struct Settings {
-    pub private_key: PrivateKey,
-    pub accepts: bool,
-    pub server: u32,
-    pub shard: u8,
-    pub aeads: Vec<Aead>,
-    pub unix: Duration,
-    pub seed: [u8; 32],
+pub struct Settings(PrivateKey);
+
+impl Settings {
+    pub fn new(private_key: PrivateKey, _: bool, _: Duration, _: [u8; 32]) -> Settings {
+        Settings(private_key)
+    }
 }
 
 pub enum Input {
