@@ -4,7 +4,7 @@ extern crate std;
 
 use super::AckVecSender;
 use crate::ccid::{Feedback, HalfConfig, Late, SenderHalf, SenderRequest, ms};
-use crate::{CcOptions, Gate, Why};
+use crate::{Gate, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dccp_cc::{AckEvent, Amount, Controller, Limits, Remembered, ResumePhase, RttEstimator, Sent, Window};
@@ -177,8 +177,7 @@ fn all(packets: u64) -> Vec<u8> {
 #[test]
 fn a_paths_capacity_is_observed_and_resumed() {
     let half = || {
-        let (cc, handshake_rtt) = (CcOptions::default(), Some(Duration::from_millis(100)));
-        let cfg = HalfConfig { mtu: 1_000, first_seq: FIRST, cc, seed: 1, handshake_rtt, now: Time::ZERO };
+        let cfg = HalfConfig::new(1_000, FIRST, Some(Duration::from_millis(100)));
         crate::ccid::sender(7, &cfg).unwrap()
     };
     // Ten rounds of 100 packets.
