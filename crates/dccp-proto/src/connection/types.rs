@@ -1,33 +1,26 @@
 use core::fmt;
 use dccp_wire::{Reset, ResetCode, Seq};
 
-/// Persistent states of RFC 4340 section 4.3, except LISTEN, which the endpoint handles. `Display` writes
-/// them as in the RFC: `REQUEST`, `TIMEWAIT`. The list is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum State {
-    Request,
-    Respond,
-    PartOpen,
-    Open,
-    CloseReq,
-    Closing,
-    TimeWait,
-    Closed,
+mpdccp_units::named! {
+    /// Persistent states of RFC 4340 section 4.3, except LISTEN, which the endpoint handles. The names are
+    /// those of the RFC, such as `TIMEWAIT`. The list is complete.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub enum State {
+        Request = "REQUEST",
+        Respond = "RESPOND",
+        PartOpen = "PARTOPEN",
+        Open = "OPEN",
+        CloseReq = "CLOSEREQ",
+        Closing = "CLOSING",
+        TimeWait = "TIMEWAIT",
+        Closed = "CLOSED",
+    }
 }
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            State::Request => "REQUEST",
-            State::Respond => "RESPOND",
-            State::PartOpen => "PARTOPEN",
-            State::Open => "OPEN",
-            State::CloseReq => "CLOSEREQ",
-            State::Closing => "CLOSING",
-            State::TimeWait => "TIMEWAIT",
-            State::Closed => "CLOSED",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -18,21 +18,13 @@ pub struct Bypass {
     pub users: Vec<User>,
 }
 
-/// A transport protocol with ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Protocol {
-    Tcp,
-    Udp,
-}
-
-impl Protocol {
-    /// Returns the name of the protocol as written in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-        }
+mpdccp_units::named! {
+    /// A transport protocol with ports.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub enum Protocol {
+        Tcp = "tcp",
+        Udp = "udp",
     }
 }
 
