@@ -1,5 +1,5 @@
-/// Declares an enum whose variants have names for programs, with a list of the variants. A variant after `with`
-/// holds a value of another such enum, which has the name.
+/// Declares an enum whose variants have names for programs, with a list of the variants. A variant after
+/// `with` holds a value of another such enum, which has the name.
 ///
 /// ```
 /// mpdccp_units::named! {

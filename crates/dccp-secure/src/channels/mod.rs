@@ -7,7 +7,6 @@ mod types;
 
 use crate::address::Address;
 use crate::channel::{Channel, ChannelId, ChannelStats, Unready};
-use crate::ciphers::Aead;
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::echo::{self, Budget, Echoes};
@@ -27,37 +26,10 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 pub use home_shard::{Handover, home};
-pub use types::{Event, Input, PeerStats};
+pub use types::{Event, Input, PeerStats, Settings};
 
 /// Receiver named in an initiation that any server and any shard may answer.
 const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
-
-/// Settings of a [`Channels`].
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Private key of this host.
-    pub private_key: PrivateKey,
-    /// Whether this end answers handshakes, rather than only starting them.
-    pub accepts: bool,
-    /// Number of this server, 24 bits, which peers write into messages for this server. 0 if no load balancer
-    /// uses it.
-    pub server: u32,
-    /// Number of this shard of the server.
-    pub shard: u8,
-    /// Ciphers for records in order of preference, see [`Aead::preferred`].
-    pub aeads: Vec<Aead>,
-    /// Time since 1970 at [`Time::ZERO`].
-    pub unix: Duration,
-    /// Random bytes from the system.
-    pub seed: [u8; 32],
-}
-
-impl Settings {
-    /// Creates settings with the recommended ciphers, without a load balancer and with only one shard.
-    pub fn new(private_key: PrivateKey, accepts: bool, unix: Duration, seed: [u8; 32]) -> Settings {
-        Settings { private_key, accepts, server: 0, shard: 0, aeads: Aead::preferred(), unix, seed }
-    }
-}
 
 #[derive(Debug)]
 struct Peer {

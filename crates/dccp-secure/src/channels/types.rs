@@ -1,6 +1,35 @@
 use crate::channel::ChannelId;
+use crate::ciphers::Aead;
 use crate::drops::Reason;
-use mpdccp_units::Time;
+use crate::keys::PrivateKey;
+use mpdccp_units::{Duration, Time};
+
+/// Settings of a [`Channels`](crate::Channels).
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Private key of this host.
+    pub private_key: PrivateKey,
+    /// Whether this end answers handshakes, rather than only starting them.
+    pub accepts: bool,
+    /// Number of this server, 24 bits, which peers write into messages for this server. 0 if no load balancer
+    /// uses it.
+    pub server: u32,
+    /// Number of this shard of the server.
+    pub shard: u8,
+    /// Ciphers for records in order of preference, see [`Aead::preferred`].
+    pub aeads: Vec<Aead>,
+    /// Time since 1970 at [`Time::ZERO`].
+    pub unix: Duration,
+    /// Random bytes from the system.
+    pub seed: [u8; 32],
+}
+
+impl Settings {
+    /// Creates settings with the recommended ciphers, without a load balancer and with only one shard.
+    pub fn new(private_key: PrivateKey, accepts: bool, unix: Duration, seed: [u8; 32]) -> Settings {
+        Settings { private_key, accepts, server: 0, shard: 0, aeads: Aead::preferred(), unix, seed }
+    }
+}
 
 /// Result of handling a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
