@@ -144,7 +144,7 @@ mod tests {
     /// window, the limit would not become due.
     #[test]
     fn it_does_not_shrink_while_the_peer_is_blocked() {
-        let mut window = Window::new();
+        let mut window = Window::default();
         window.on_blocked(INITIAL_WINDOW, INITIAL_WINDOW, 0, u64::MAX);
         assert_eq!(window.raise(INITIAL_WINDOW), 3 * INITIAL_WINDOW);
         window.on_blocked(3 * INITIAL_WINDOW, INITIAL_WINDOW, 0, 0);

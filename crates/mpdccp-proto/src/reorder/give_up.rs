@@ -94,7 +94,7 @@ impl Active {
         if self.tracks.len() >= MAX_TRACKS && !self.tracks.contains_key(&path) {
             self.tracks.retain(|_, t| t.up);
         }
-        self.tracks.entry(path).or_insert_with(Track::new)
+        self.tracks.entry(path).or_default()
     }
 
     /// Learns the lag of `path` from a packet that arrived on it after being missing since `missed`.
