@@ -11,8 +11,8 @@
 //! streams - Sockets - Namespace: kernel TCP - FlowTable - tunnel's interface - host
 //! ```
 //!
-//! The flow table, the receive buffer, the commands and the events do not need Linux. Everything else needs the feature `linux`,
-//! which is on by default.
+//! The flow table, the size of receive buffers, the commands and the events do not need Linux. Everything
+//! else needs the feature `linux`, which is on by default.
 //!
 //! The proxy does not change the host's own namespace. If the process dies, it leaves nothing behind, because
 //! the private namespace ends with its thread.

@@ -1,8 +1,9 @@
 //! Limits the data of a host that waits in a socket's receive buffer.
 //!
 //! By itself, the kernel enlarges a receive buffer to twice the most data that was read in a round-trip time,
-//! and never shrinks it. The proxy reads a connection's first data at the speed of memory, until its stream is
-//! full. So the buffer would grow to several megabytes, and at 10 Mbit/s, data would wait in it for seconds.
+//! and never shrinks it. The proxy reads a connection's first data at the speed of memory, until its stream
+//! is full. So the buffer would grow to several megabytes, and at 10 Mbit/s, data would wait in it for
+//! seconds.
 
 use mpdccp_units::Time;
 use std::time::Duration;
@@ -42,9 +43,9 @@ impl ReceiveBuffer {
 
     /// Adds `bytes` that were read. Returns whether the size has changed.
     ///
-    /// The buffer is twice what is read in a round-trip time, so that the host's rate can double, plus what is
-    /// read in [`WAIT`]. It shrinks by at most a quarter per period, because the kernel discards data that the
-    /// host may send but that does not fit.
+    /// The buffer is twice what is read in a round-trip time, so that the host's rate can double, plus what
+    /// is read in [`WAIT`]. It shrinks by at most a quarter per period, because the kernel discards data that
+    /// the host may send but that does not fit.
     pub fn on_read(&mut self, now: Time, bytes: u64) -> bool {
         self.read += bytes;
         let elapsed = now.since(self.since);
@@ -64,7 +65,9 @@ mod tests {
 
     /// Reads `rate` bytes per second, a thousand times a second, from `from` to `to` ms.
     fn read(buffer: &mut ReceiveBuffer, rate: u64, from: u64, to: u64) {
-        (from..to).for_each(|at| drop(buffer.on_read(Time::from_millis(at + 1), rate / 1_000)));
+        for at in from..to {
+            buffer.on_read(Time::from_millis(at + 1), rate / 1_000);
+        }
     }
 
     #[test]
