@@ -12,6 +12,9 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(50);
 /// How long data may wait in the buffer at the rate at which it is read.
 const WAIT: Duration = Duration::from_millis(100);
+/// Longest round-trip time that counts. In a handshake that takes longer, a segment was probably repeated
+/// (RFC 6298).
+const LONGEST: Duration = Duration::from_secs(1);
 /// Smallest size, which is the kernel's initial one.
 const LEAST: u32 = 64 << 10;
 /// Largest size, which is the kernel's largest one (half of `tcp_rmem`, because the other half is overhead).
@@ -32,7 +35,7 @@ impl ReceiveBuffer {
     /// Creates the buffer of a connection that was established at `now`, after a handshake of `rtt`.
     #[must_use]
     pub fn new(now: Time, rtt: Duration) -> ReceiveBuffer {
-        ReceiveBuffer { rtt, since: now, read: 0, size: LEAST }
+        ReceiveBuffer { rtt: rtt.min(LONGEST), since: now, read: 0, size: LEAST }
     }
 
     /// Returns the number of bytes of the host that fit into the buffer.
@@ -80,6 +83,14 @@ mod tests {
         assert!((125_000..130_000).contains(&buffer.size()), "{}", buffer.size());
         read(&mut buffer, 12_500, 1_000, 2_000);
         assert_eq!(buffer.size(), LEAST);
+    }
+
+    /// The host's answer was lost several times.
+    #[test]
+    fn a_long_handshake_does_not_keep_the_buffer_small_or_make_it_large() {
+        let mut buffer = ReceiveBuffer::new(Time::ZERO, Duration::from_secs(60));
+        read(&mut buffer, 100_000, 0, 1_000);
+        assert_eq!(buffer.size(), 210_000);
     }
 
     #[test]
