@@ -102,7 +102,8 @@ impl Receiver {
         let Some(read) = &mut self.read else { return };
         *read += bytes;
         // Tell the sender immediately that the window has doubled, as `tcp_cleanup_rbuf` does.
-        self.now_due |= bytes > 0 && self.free() >= 2 * self.allowed.saturating_sub(self.next);
+        let open = self.allowed.saturating_sub(self.next);
+        self.now_due |= bytes > 0 && self.free() >= (2 * open).max(1);
     }
 
     /// Gives the receive buffer a fixed size instead of autotuning (`SO_RCVBUF`).
