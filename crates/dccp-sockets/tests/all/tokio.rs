@@ -103,7 +103,8 @@ async fn a_cancelled_open_closes_its_stream() {
     let here = Connection::connect(listener.local_addr(), options()).await.unwrap();
     let there = listener.accept().await.unwrap();
     let mut opening = Box::pin(here.open_stream());
-    std::future::poll_fn(|cx| std::task::Poll::Ready(assert!(opening.as_mut().poll(cx).is_pending()))).await;
+    let pending = std::future::poll_fn(|cx| std::task::Poll::Ready(opening.as_mut().poll(cx).is_pending()));
+    assert!(pending.await);
     drop(opening);
     let stream = there.accept_stream().await.unwrap();
     let mut got = Vec::new();
