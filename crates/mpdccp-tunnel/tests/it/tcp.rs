@@ -187,7 +187,8 @@ fn a_connection_is_withdrawn_once_its_host_no_longer_waits_for_it() {
     let far = world.connecting(SERVER);
     world.run(Duration::from_secs(130));
     world.syn(0, 0, SERVER, 1_001);
-    assert_eq!((world.told(SERVER)[0].clone(), world.tcp(0).flows), (Told::Reset(far), 1));
+    assert!(world.told(SERVER).contains(&Told::Reset(far)));
+    assert_eq!(world.tcp(0).flows, 1);
 }
 
 #[test]
