@@ -146,7 +146,8 @@ impl Connection {
                 Ok(n) => {
                     self.read_ended = n == 0;
                     self.credit -= n as u64;
-                    if self.buffer.on_read(Time::ZERO + self.established.elapsed(), n as u64) {
+                    let now = Time::ZERO + self.established.elapsed();
+                    if self.buffer.on_read(now, n as u64, self.credit == 0) {
                         self.limit_buffer();
                     }
                     chunk.truncate(n);

@@ -158,10 +158,10 @@ impl Proxied {
                 break;
             }
             near.receiver.read(bytes);
-            if self.buffer.on_read(now, bytes) {
+            self.credit -= bytes;
+            if self.buffer.on_read(now, bytes, self.credit == 0) {
                 near.receiver.limit_buffer(self.buffer.size());
             }
-            self.credit -= bytes;
             self.tell(Side::Client, |flow| Event::Data(flow, vec![0; bytes as usize]));
         }
         let room = SEND_BUFFER.saturating_sub(self.far.sender.unacknowledged());
