@@ -50,10 +50,10 @@ impl ReceiveBuffer {
     /// has changed.
     ///
     /// The buffer is twice what is read in a round-trip time, so that the host's rate can double, plus what
-    /// is read in [`WAIT`]. It shrinks by at most a quarter per period, because the kernel discards data that
-    /// the host may send but that does not fit. It does not shrink while everything is read as it arrives: no
-    /// data waits then, and if the way to the host has become longer, a smaller buffer would slow the host
-    /// down, and therefore shrink again.
+    /// is read in a tenth of a second. It shrinks by at most a quarter per period, because the kernel
+    /// discards data that the host may send but that does not fit. It does not shrink while everything is
+    /// read as it arrives: no data waits then, and if the way to the host has become longer, a smaller
+    /// buffer would slow the host down, and therefore shrink again.
     pub fn on_read(&mut self, now: Time, bytes: u64, stops: bool) -> bool {
         self.read += bytes;
         self.stopped |= stops;
