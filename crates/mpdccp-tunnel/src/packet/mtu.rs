@@ -97,9 +97,10 @@ impl InterfaceMtu {
     }
 
     /// Returns the MTU that the interface should have, or `None` if it already has that MTU. The MTU is the
-    /// largest size of any peer, but at least `least` and at most `most`, the server's limit.
+    /// largest size of any peer, but at least `least` and at most `most`, the server's limit. Without peers,
+    /// the MTU only changes if it breaks these limits.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
-        let carried = *self.carried.keys().next_back()?;
+        let carried = self.carried.keys().next_back().copied().unwrap_or(self.mtu);
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
         Some(wanted).filter(|mtu| *mtu != self.mtu)
     }
@@ -194,6 +195,10 @@ mod tests {
         sizes.count(Some(9000), None);
         sizes.count(Some(1300), Some(600));
         assert_eq!((sizes.wanted(0, None), sizes.wanted(1280, None)), (Some(600), Some(1280)));
+        // The last peer has left a narrow interface behind.
+        sizes.mtu = 600;
+        sizes.count(Some(600), None);
+        assert_eq!((sizes.wanted(0, None), sizes.wanted(1280, None)), (None, Some(1280)));
     }
 
     #[test]
