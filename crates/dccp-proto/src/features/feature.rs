@@ -201,11 +201,8 @@ impl Feature {
             None => {}
         }
         self.reply = Some(Reply { empty: false, sent: false });
-        // RFC 4340 section 6.6.6: while our Change is open, the peer's Change answers it. But if the old
-        // value is unacceptable to us, the peer must still receive our Mandatory Change (section 10).
-        if value.is_some() || !self.mandatory {
-            self.progress = Progress::Stable;
-        }
+        // RFC 4340 section 6.6.6: while our Change is open, the peer's Change answers it.
+        self.progress = Progress::Stable;
         Ok(())
     }
 

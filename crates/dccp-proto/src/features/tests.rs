@@ -172,20 +172,6 @@ fn mandatory_without_a_shared_value_is_fatal() {
     assert_eq!(read(&mut n, 8, None, &[1, 32, 4, 1, 5]), Ok(()));
 }
 
-/// RFC 4340 section 10: an end that does not accept CCID 2 insists, even if the peer's Change arrives before
-/// its own has left.
-#[test]
-fn a_change_without_a_shared_value_does_not_answer_our_mandatory_change() {
-    let mut n = one(SERVER, CCID, Side::Remote, &[5]);
-    n.change(CCID, Side::Remote, &[5], true);
-    read(&mut n, 1, None, &[32, 4, 1, 2]).unwrap();
-    assert_eq!(written(&mut n, Moment::Handshake, 1), [35, 5, 1, 2, 5, 1, 34, 4, 1, 5]);
-    assert!(n.is_changing());
-    // A peer that answers without a shared value ends the negotiation.
-    read(&mut n, 2, Some(1), &[33, 5, 1, 2, 2]).unwrap();
-    assert!(!n.is_changing());
-}
-
 #[test]
 fn confirms_are_checked() {
     let open = || {
