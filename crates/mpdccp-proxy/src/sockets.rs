@@ -1,6 +1,8 @@
 //! The loop of the proxy's thread. It serves the kernel's sockets in the private namespace, and copies
 //! packets between the namespace and the hosts.
 
+mod listeners;
+
 use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal, reset};
 use crate::handle::SocketsHandle;
@@ -14,7 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use socket2::{SockAddr, Socket};
 use std::collections::{HashMap, HashSet};
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -272,67 +274,6 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     fn on_error(&mut self, e: &io::Error) {
         if matches!(Errno::from_io_error(e), Some(Errno::MFILE | Errno::NFILE)) {
             self.close_idle_listeners(0);
-        }
-    }
-
-    /// Passes a SYN to the kernel, after opening a listener at its destination if there is none.
-    fn listen(&mut self, flow: Flow, tuple: Tuple, syn: &[u8]) -> io::Result<()> {
-        if !self.listeners.contains_key(&tuple.to) {
-            self.close_idle_listeners(LISTENERS);
-            let socket = transparent(tuple.to)?;
-            socket.bind(&SockAddr::from(tuple.to))?;
-            socket.listen(BACKLOG)?;
-            let number = self.register(&socket, Kind::Listener(tuple.to))?;
-            self.listeners.insert(tuple.to, Listener { socket, number, pending: HashMap::new() });
-        }
-        if let Some(listener) = self.listeners.get_mut(&tuple.to) {
-            listener.pending.insert(tuple.from, flow);
-        }
-        let header: &[u8] = if self.namespace.tun().offloads() { &[0; HEADER] } else { &[] };
-        self.early.insert(flow, (Instant::now(), Vec::new()));
-        rustix::io::writev(self.namespace.tun(), &[IoSlice::new(header), IoSlice::new(syn)])?;
-        Ok(())
-    }
-
-    /// If there are at least `most` listeners, closes those without a pending flow. Otherwise, idle listeners
-    /// stay open, because the next flow may have the same destination, and reopening a closed listener could
-    /// fail: while a child process is starting, it holds a copy of the descriptor, so the address is still in
-    /// use.
-    fn close_idle_listeners(&mut self, most: usize) {
-        if self.listeners.len() >= most {
-            let kinds = &mut self.kinds;
-            self.listeners.retain(|_, listener| {
-                let used = !listener.pending.is_empty();
-                if !used {
-                    kinds.remove(&listener.number);
-                }
-                used
-            });
-        }
-    }
-
-    fn accept(&mut self, address: SocketAddr) {
-        loop {
-            let Some(listener) = self.listeners.get_mut(&address) else { return };
-            let (socket, from) = match listener.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // Either the host gave up, or the process has no free descriptor. The kernel does not report
-                // when a descriptor becomes free, so try again later.
-                Err(e) => {
-                    self.short.insert(address);
-                    return self.on_error(&e);
-                }
-            };
-            let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
-            let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
-            let (Some(flow), Ok(())) = (flow, prepared) else {
-                // The flow has failed at the other end in the meantime. Reset the connection, because
-                // dropping the socket would send FIN.
-                reset(socket);
-                continue;
-            };
-            self.established(flow, socket, None);
         }
     }
 
