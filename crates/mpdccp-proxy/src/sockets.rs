@@ -264,7 +264,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     fn check(&mut self, flow: Flow, to: SocketAddr, opened: io::Result<()>) {
         if let Err(e) = opened {
             tracing::debug!("proxy: cannot open a socket for a connection to {to}: {e}");
-            self.early.remove(&flow);
+            self.reset(flow);
             self.on_error(&e);
             self.events.push(Event::Failed(flow, false));
         }

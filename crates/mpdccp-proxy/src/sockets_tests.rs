@@ -35,6 +35,16 @@ fn a_host_has_seventy_seconds_to_complete_its_handshake() {
 }
 
 #[test]
+fn a_syn_that_the_namespace_does_not_take_leaves_no_flow_at_its_listener() {
+    let Some((mut sockets, _handle)) = sockets() else { return };
+    let (flow, tuple) = (Flow(1), tuple().0);
+    // The device takes only IP packets.
+    sockets.on_command(Command::Accept { flow, tuple, syn: vec![0; 40] });
+    assert_eq!(sockets.events, [Event::Failed(flow, false)]);
+    assert!(sockets.early.is_empty() && sockets.listeners.values().all(|l| l.pending.is_empty()));
+}
+
+#[test]
 fn a_connection_that_nobody_answers_fails_before_a_hosts_first_repeat() {
     let Some((mut sockets, _handle)) = sockets() else { return };
     let flow = Flow(1);
