@@ -281,6 +281,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         let Tuple { from, to } = request.tuple;
         let socket = transparent(to)?;
         copy_header(&socket, request)?;
+        // There may be a listener on this address and port.
+        socket.set_reuse_port(true)?;
         socket.bind(&SockAddr::from(from))?;
         match socket.connect(&SockAddr::from(to)) {
             Ok(()) => {}

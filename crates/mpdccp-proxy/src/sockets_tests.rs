@@ -59,6 +59,25 @@ fn a_connection_that_nobody_answers_fails_before_a_hosts_first_repeat() {
 }
 
 #[test]
+fn a_host_listens_on_and_connects_from_the_same_port() {
+    let Some((mut sockets, _handle)) = sockets() else { return };
+    let (tuple, syn) = tuple();
+    for (n, listens_first) in [(1u16, true), (2, false)] {
+        let host = SocketAddr::new(tuple.to.ip(), 80 + n);
+        let accept = Command::Accept { flow: Flow(0), tuple: Tuple { to: host, ..tuple }, syn: syn.clone() };
+        let connects = Tuple { from: host, to: SocketAddr::new(tuple.from.ip(), 2_000) };
+        let request = Request { tuple: connects, ttl: 64, traffic_class: 0, ecn: false };
+        let mut commands = [accept, Command::Connect { flow: Flow(n.into()), request }];
+        if !listens_first {
+            commands.reverse();
+        }
+        commands.into_iter().for_each(|command| sockets.on_command(command));
+        assert_eq!(sockets.events, []);
+    }
+    assert_eq!((sockets.listeners.len(), sockets.connecting.len()), (2, 2));
+}
+
+#[test]
 fn listeners_of_flows_that_are_over_do_not_pile_up() {
     let Some((mut sockets, _handle)) = sockets() else { return };
     let used = Flow(0);

@@ -20,6 +20,9 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let socket = transparent(tuple.to)?;
             socket.bind(&SockAddr::from(tuple.to))?;
             socket.listen(BACKLOG)?;
+            // A host may connect from the port on which it listens. Only sockets that connect may share the
+            // port: a second listener would take connections of the first, so set the option after `listen`.
+            socket.set_reuse_port(true)?;
             let number = self.register(&socket, Kind::Listener(tuple.to))?;
             self.listeners.insert(tuple.to, Listener { socket, number, pending: HashMap::new() });
         }
