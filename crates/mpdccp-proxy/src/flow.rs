@@ -8,20 +8,15 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use socket2::Socket;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 /// Maximum number of bytes per read.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// The result of [`Connection::write`].
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turn {
-    /// Number of bytes that the kernel accepted.
-    pub(crate) written: u64,
-    /// The connection is broken.
-    pub(crate) broken: bool,
-}
+/// The error of a socket whose host sent FIN before RST.
+const FIN_BEFORE_RESET: ErrorKind = ErrorKind::BrokenPipe;
 
 /// An established connection.
 pub(crate) struct Connection {
@@ -40,6 +35,8 @@ pub(crate) struct Connection {
     finishing: bool,
     read_ended: bool,
     write_ended: bool,
+    /// The error that ended the connection. Data that arrived before it can still be read.
+    error: Option<ErrorKind>,
 }
 
 impl Connection {
@@ -57,6 +54,7 @@ impl Connection {
             finishing: false,
             read_ended: false,
             write_ended: false,
+            error: None,
         };
         connection.limit_buffer();
         connection
@@ -81,7 +79,7 @@ impl Connection {
     }
 
     pub(crate) fn push(&mut self, data: Vec<u8>) {
-        if !data.is_empty() && !self.finishing {
+        if !data.is_empty() && !self.finishing && self.error.is_none() {
             self.waiting.push_back(data);
         }
     }
@@ -91,9 +89,16 @@ impl Connection {
         self.finishing = true;
     }
 
-    /// Writes as many bytes as the kernel accepts.
-    pub(crate) fn write(&mut self) -> Turn {
-        let mut turn = Turn::default();
+    /// Records the socket's error, usually because the host has reset the connection. Reading continues.
+    pub(crate) fn fail(&mut self, e: &io::Error) {
+        self.error.get_or_insert(e.kind());
+        self.waiting.clear();
+        self.readable = true;
+    }
+
+    /// Writes as many bytes as the kernel accepts, and returns their number.
+    pub(crate) fn write(&mut self) -> u64 {
+        let mut written = 0;
         while self.writable && !self.waiting.is_empty() {
             let mut parts = [IoSlice::new(&[]); 16];
             let mut count = 0;
@@ -103,22 +108,22 @@ impl Connection {
             }
             match (&self.socket).write_vectored(&parts[..count]) {
                 Ok(n) => {
-                    turn.written += n as u64;
+                    written += n as u64;
                     self.advance(n);
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    turn.broken = true;
-                    return turn;
-                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => self.fail(&e),
             }
         }
-        if self.finishing && self.waiting.is_empty() && !self.write_ended {
+        if self.finishing && self.waiting.is_empty() && !self.write_ended && self.error.is_none() {
             self.write_ended = true;
-            turn.broken = self.socket.shutdown(std::net::Shutdown::Write).is_err();
+            if let Err(e) = self.socket.shutdown(std::net::Shutdown::Write) {
+                let e = self.take_error().unwrap_or(e);
+                self.fail(&e);
+            }
         }
-        turn
+        written
     }
 
     fn advance(&mut self, mut n: usize) {
@@ -137,15 +142,23 @@ impl Connection {
     /// Reads a chunk. Returns `Ok(None)` if the kernel has no data or there is no credit, and an empty chunk
     /// at the end of the host's data.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
-        if !self.readable || self.read_ended || self.credit == 0 {
+        if !self.readable || self.read_ended {
             return Ok(None);
         }
-        let mut chunk = vec![0; CHUNK.min(self.credit as usize)];
+        // After an error, the end can be read without credit.
+        let waits = || self.socket.peek(&mut [MaybeUninit::uninit()]).is_ok_and(|n| n > 0);
+        if self.credit == 0 && (self.error.is_none() || waits()) {
+            return Ok(None);
+        }
+        let mut chunk = vec![0; CHUNK.min(self.credit.max(1) as usize)];
         loop {
             match (&self.socket).read(&mut chunk) {
+                Ok(0) if self.error.is_some_and(|e| e != FIN_BEFORE_RESET) => {
+                    return Err(ErrorKind::ConnectionReset.into());
+                }
                 Ok(n) => {
                     self.read_ended = n == 0;
-                    self.credit -= n as u64;
+                    self.credit = self.credit.saturating_sub(n as u64);
                     let now = Time::ZERO + self.established.elapsed();
                     if self.buffer.on_read(now, n as u64, self.credit == 0) {
                         self.limit_buffer();
@@ -154,11 +167,11 @@ impl Connection {
                     chunk.shrink_to_fit();
                     return Ok(Some(chunk));
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.readable = false;
                     return Ok(None);
                 }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
@@ -170,12 +183,20 @@ impl Connection {
         self.read_ended && self.write_ended && self.socket.peer_addr().is_err()
     }
 
-    /// Returns the socket's pending error, even if there is no credit to read.
-    pub(crate) fn error(&self) -> Option<io::Error> {
+    /// Returns whether an error has ended the connection and the host's FIN has been read.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.read_ended && self.error.is_some()
+    }
+
+    /// Returns and removes the socket's error.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
         self.socket.take_error().ok().flatten()
     }
 
-    pub(crate) fn reset(self) {
+    /// Closes the connection with RST. Data that the far host sent before goes first, as far as the kernel
+    /// accepts it.
+    pub(crate) fn reset(mut self) {
+        self.write();
         reset(self.socket);
     }
 }

@@ -205,8 +205,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 let Some((connection, _)) = self.connections.get_mut(&flow) else { return };
                 connection.readable |= failed || flags.intersects(EventFlags::IN | EventFlags::RDHUP);
                 connection.writable |= failed || flags.contains(EventFlags::OUT);
-                if flags.contains(EventFlags::ERR) && connection.error().is_some() {
-                    return self.broken(flow);
+                if flags.contains(EventFlags::ERR)
+                    && let Some(e) = connection.take_error()
+                {
+                    connection.fail(&e);
                 }
                 self.active.insert(flow);
             }
@@ -362,12 +364,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         for flow in active {
             let Some((connection, _)) = self.connections.get_mut(&flow) else { continue };
             let written = connection.write();
-            if written.written > 0 {
-                self.events.push(Event::Consumed(flow, written.written));
-            }
-            if written.broken {
-                self.broken(flow);
-                continue;
+            if written > 0 {
+                self.events.push(Event::Consumed(flow, written));
             }
             let mut broken = false;
             for turn in 1.. {
@@ -388,7 +386,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                     break;
                 }
             }
-            if broken {
+            if broken || connection.is_broken() {
                 self.broken(flow);
             } else if connection.is_over() {
                 self.remove(flow);

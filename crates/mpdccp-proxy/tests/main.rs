@@ -205,6 +205,42 @@ fn a_flow_ends_once_the_host_has_acknowledged_all_data() {
     end.stop();
 }
 
+/// A server that answers and closes while its client is still sending resets the connection.
+#[test]
+fn what_a_host_sent_before_its_reset_is_read_first() {
+    let Some(end) = Lone::new() else { return };
+    for (port, finishes) in [(1_000, false), (1_001, true)] {
+        let flow = Flow(port.into());
+        let next = end.open(flow, port);
+        end.host(port, FIRST, b"answer", |tcp| if finishes { tcp.ack(next).fin() } else { tcp.ack(next) });
+        end.host(port, FIRST + 6 + u32::from(finishes), &[], |tcp| tcp.rst());
+        // The data for the host fails to be written, which must not hide the host's data.
+        end.handle.send([Told::Data(flow, vec![7; 100]), Told::Credit(flow, 6)]);
+        let mut events = Vec::new();
+        while events.last() != Some(&Event::Reset(flow)) {
+            events.extend(end.events.recv_timeout(PATIENCE).unwrap());
+        }
+        events.retain(|event| !matches!(event, Event::Consumed(..)));
+        let mut wanted = vec![Event::Data(flow, b"answer".to_vec())];
+        wanted.extend(finishes.then_some(Event::Finished(flow)));
+        wanted.push(Event::Reset(flow));
+        assert_eq!(events, wanted);
+    }
+    end.stop();
+}
+
+#[test]
+fn a_host_gets_what_was_sent_before_the_reset() {
+    let Some(end) = Lone::new() else { return };
+    let flow = Flow(1);
+    let next = end.open(flow, 1_000);
+    end.handle.send([Told::Data(flow, vec![7; 100]), Told::Reset(flow)]);
+    let of_it = |segment: &Segment| segment.length > 0 || segment.resets;
+    let segments = [end.find(of_it), end.find(of_it)].map(|segment| (segment.seq, segment.resets));
+    assert_eq!(segments, [(next, false), (next.wrapping_add(100), true)]);
+    end.stop();
+}
+
 #[test]
 fn urgent_bytes_stay_in_the_data() {
     let Some(end) = Lone::new() else { return };
