@@ -308,14 +308,20 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             result => {
                 let Some((socket, number, since)) = self.connecting.remove(&flow) else { return };
                 self.kinds.remove(&number);
-                match result {
-                    Ok(()) => {
-                        // Register the socket again, so that epoll reports its current readiness.
-                        let _ = epoll::delete(&self.epoll, &socket);
-                        let _ = socket.set_tcp_nodelay(true);
-                        self.established(flow, socket, Some(since));
+                let error = match result {
+                    Ok(()) => None,
+                    // The host has accepted the connection and reset it at once.
+                    Err(e) if matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+                        Some(e)
                     }
-                    Err(e) => self.events.push(Event::Failed(flow, is_refusal(&e))),
+                    Err(e) => return self.events.push(Event::Failed(flow, is_refusal(&e))),
+                };
+                // Register the socket again, so that epoll reports its current readiness.
+                let _ = epoll::delete(&self.epoll, &socket);
+                let _ = socket.set_tcp_nodelay(true);
+                self.established(flow, socket, Some(since));
+                if let (Some(e), Some((connection, _))) = (error, self.connections.get_mut(&flow)) {
+                    connection.fail(&e);
                 }
             }
         }

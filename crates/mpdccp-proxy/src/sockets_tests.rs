@@ -58,6 +58,36 @@ fn a_connection_that_nobody_answers_fails_before_a_hosts_first_repeat() {
     assert!(sockets.kinds.is_empty() && sockets.timeout().is_none());
 }
 
+/// The host's SYN-ACK, data and RST arrive before the sockets are served.
+#[test]
+fn a_host_that_resets_at_once_has_answered() {
+    let Some((mut sockets, _handle)) = sockets() else { return };
+    let (flow, tuple) = (Flow(1), tuple().0);
+    let request = Request { tuple, ttl: 64, traffic_class: 0, ecn: false };
+    sockets.on_command(Command::Connect { flow, request });
+    let mut packet = vec![0; PACKET];
+    let seq = loop {
+        assert!(sockets.namespace.sends_more());
+        let n = rustix::io::read(sockets.namespace.tun(), &mut *packet).unwrap();
+        if let Some(syn) = Segment::parse(&packet[HEADER..n]) {
+            break syn.seq;
+        }
+    };
+    let host = |seq| PacketBuilder::ipv4([10, 0, 0, 2], [10, 0, 0, 1], 64).tcp(80, 1_000, seq, 1_000);
+    let ack = seq.wrapping_add(1);
+    let segments = [(host(7).syn().ack(ack), ""), (host(8).ack(ack), "busy"), (host(12).rst(), "")];
+    for (tcp, data) in segments {
+        let mut packet = vec![0; HEADER];
+        tcp.write(&mut packet, data.as_bytes()).unwrap();
+        rustix::io::write(sockets.namespace.tun(), &packet).unwrap();
+    }
+    sockets.on_connect(flow);
+    sockets.on_command(Command::Credit(flow, 4));
+    sockets.turn();
+    let data = Event::Data(flow, b"busy".to_vec());
+    assert_eq!(sockets.events, [Event::Connected(flow), data, Event::Reset(flow)]);
+}
+
 #[test]
 fn a_host_listens_on_and_connects_from_the_same_port() {
     let Some((mut sockets, _handle)) = sockets() else { return };
