@@ -2,7 +2,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::event::Pending;
-use crate::path::Sent;
+use crate::path::{Path, Sent};
 use crate::recv::Refused;
 use crate::stream::{Stream, control};
 use crate::streams::Streams;
@@ -231,6 +231,23 @@ impl Streams {
         {
             self.paths.remove(oldest);
         }
+    }
+
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is
+    /// due but no path has been able to send it yet.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timeouts().min()
+    }
+
+    /// Like [`poll_timeout`](Self::poll_timeout), but leaves out what was due at `then`, when the caller last
+    /// sent packets.
+    pub fn poll_timeout_after(&self, then: Time) -> Option<Time> {
+        self.timeouts().filter(|at| *at > then).min()
+    }
+
+    fn timeouts(&self) -> impl Iterator<Item = Time> {
+        let acks = self.arrivals.iter().filter_map(|a| a.due);
+        acks.chain(self.paths.iter().filter_map(Path::next_timeout))
     }
 
     /// Handles expired timers. Call this at the time returned by [`poll_timeout`](Self::poll_timeout).

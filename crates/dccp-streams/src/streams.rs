@@ -453,13 +453,6 @@ impl Streams {
         id.is_multiple_of(2) == (self.role == Role::Server)
     }
 
-    /// Returns when to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is
-    /// due but no path has been able to send it yet.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        let acks = self.arrivals.iter().filter_map(|a| a.due);
-        acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
-    }
-
     /// Returns whether an acknowledgement is due or will become due.
     pub fn owes_ack(&self) -> bool {
         self.arrivals.iter().any(|arrivals| arrivals.due.is_some())

@@ -144,6 +144,25 @@ fn the_last_packet_is_repaired_though_nothing_follows() {
     assert!(net.events(0).contains(&Event::Delivered(id)));
 }
 
+/// An end owes an acknowledgement that no path can carry, and the packet that it sent before is lost.
+#[test]
+fn an_acknowledgement_that_waits_for_a_path_hides_no_timer() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 20)]);
+    let id = net.stream(0);
+    net.links[0].alive = false;
+    net.ends[1].write(id, b"lost").unwrap();
+    net.send();
+    net.links[0].alive = true;
+    net.ends[0].write(id, b"arrives").unwrap();
+    net.send();
+    net.links[0].offered = false;
+    net.run(ms(50));
+    assert!(net.ends[1].owes_ack() && net.ends[1].poll_timeout().unwrap() < net.now);
+    let probe = net.ends[1].poll_timeout_after(net.now).unwrap();
+    net.ends[1].handle_timeout(probe);
+    assert_eq!(net.ends[1].stats().probe_timeouts, 1);
+}
+
 /// A stream reaches the receiver's limit of gaps, and the next packet has a frame of that stream and one of
 /// another stream. The peer must send the refused frame again, although the other one was accepted.
 #[test]

@@ -66,7 +66,7 @@ impl Session {
     /// Returns when [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at
     /// the last transmission are waiting for a path rather than a timer.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
-        self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
+        self.streams.as_ref()?.streams.poll_timeout_after(self.polled)
     }
 
     /// Describes the next packet from a class's streams, if any. The packet is sized for the path with the
