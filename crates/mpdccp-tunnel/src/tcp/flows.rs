@@ -427,9 +427,9 @@ impl Flows {
         let Some(Carried { session, stream, .. }) = self.remove(flow) else { return };
         let _ = cx.endpoint.streams(cx.now, session, |s| match &why {
             Refusal::Icmp(error) => {
+                // The opener resets the stream. A STOP from this end could overtake the answer.
                 s.accept(stream, &announce::icmp(error))?;
-                s.finish(stream)?;
-                s.stop(stream, Reason::Cancelled)
+                s.finish(stream)
             }
             _ => s.reset(stream, announce::reason(why)),
         });

@@ -1,6 +1,7 @@
 //! Tests of TCP connections that the tunnel carries as streams.
 
 use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text, up_with};
+use dccp_streams::{StreamError, StreamId};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use mpdccp_tunnel::status::TcpStatus;
@@ -224,7 +225,14 @@ fn an_icmp_error_is_handed_on_whole() {
     builder.write(&mut packet, &quote).unwrap();
     world.hosts[SERVER].packet(world.now, Packet::Interface(packet));
     assert_eq!(world.hosts[SERVER].diverted.len(), 1);
-    world.says(SERVER, Event::Failed(flow, false));
+    let now = world.now;
+    let far = &mut world.hosts[SERVER];
+    far.sockets(now, Event::Failed(flow, false));
+    for session in far.endpoint.sessions() {
+        let end = far.endpoint.streams(now, session, |s| s.peek(StreamId(0)).err());
+        assert_ne!(end, Some(Some(StreamError::Reset)), "the reason must not overtake the answer");
+    }
+    world.run(SOON);
     assert_eq!(world.hosts[0].log.pop().unwrap(), "icmp");
 }
 
