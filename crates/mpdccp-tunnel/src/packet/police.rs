@@ -46,8 +46,10 @@ impl Policer {
     /// Returns how many bytes streams may receive now. Data over the limit stays in the streams instead of
     /// being dropped.
     pub(crate) fn room(&self, now: Time, rate: Option<Rate>) -> usize {
+        // At a very low rate, a byte takes longer than both bounds.
+        let least = usize::from(self.again() <= now);
         let left = |rate: Rate| rate.bytes_in(STREAMS.1.saturating_sub(self.paid.since(now))) as usize;
-        rate.map_or(usize::MAX, left)
+        rate.map_or(usize::MAX, |rate| left(rate).max(least))
     }
 
     /// Counts bytes that streams received.
@@ -100,5 +102,20 @@ mod tests {
         assert_eq!((packets, policer.dropped), (2_000, 0));
         assert!((1_790_000..=1_850_000).contains(&streams), "{streams}");
         assert_eq!(policer.room(now, None), usize::MAX);
+    }
+
+    #[test]
+    fn streams_have_room_when_they_should_try_again() {
+        for rate in [1, 100, 200, 1_000_000].map(|bps| Some(Rate::from_bps(bps))) {
+            let mut policer = Policer::default();
+            let mut now = Time::from_millis(1_000);
+            for _ in 0..10 {
+                let room = policer.room(now, rate);
+                assert!(room > 0, "{rate:?}");
+                policer.had(now, rate, room);
+                assert!(policer.room(now, rate) == 0 && policer.again() > now, "{rate:?}");
+                now = policer.again();
+            }
+        }
     }
 }
