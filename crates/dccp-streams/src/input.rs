@@ -7,7 +7,7 @@ use crate::recv::Refused;
 use crate::stream::{Stream, control};
 use crate::streams::Streams;
 use crate::wire::{self, Frame};
-use crate::{Reason, StreamId};
+use crate::{Reason, StreamError, StreamId};
 use alloc::boxed::Box;
 use mpdccp_units::Time;
 
@@ -261,6 +261,24 @@ impl Streams {
         self.settle();
     }
 
+    /// Like [`reset`](Self::reset), but waits until the peer has received everything that was written.
+    ///
+    /// # Errors
+    /// [`StreamError::Unknown`] if there is no such stream.
+    pub fn reset_later(&mut self, id: StreamId, reason: Reason) -> Result<(), StreamError> {
+        self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?.reset_later = Some(reason);
+        self.check_reset(id.0);
+        Ok(())
+    }
+
+    /// Resets a stream if the reset has waited for what is now delivered.
+    fn check_reset(&mut self, id: u64) {
+        let due = self.streams.get(&id).filter(|stream| stream.send.is_settled());
+        if let Some(reason) = due.and_then(|stream| stream.reset_later) {
+            let _ = self.reset(StreamId(id), reason);
+        }
+    }
+
     /// Tells streams whether their frames were acknowledged or lost.
     fn settle(&mut self) {
         while let Some(sent) = self.fates.acked.pop_front() {
@@ -274,6 +292,7 @@ impl Streams {
                         self.notify(id, Pending::DELIVERED);
                     }
                     self.land(landed);
+                    self.check_reset(id);
                 }
                 Sent::Reset(id) => {
                     let Some(stream) = self.streams.get_mut(&id) else { continue };

@@ -112,6 +112,12 @@ impl SendHalf {
         self.fin == Fin::Acked && self.is_all_acked()
     }
 
+    /// Returns whether the peer has received everything written so far, and the end of the stream if there is
+    /// one, or whether the stream has been reset.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.reset.is_some() || self.is_all_acked() && matches!(self.fin, Fin::Open | Fin::Acked)
+    }
+
     /// Returns whether everything has been acknowledged or abandoned, so that nothing is retransmitted.
     pub(crate) fn is_done(&self) -> bool {
         self.reset.map_or(self.is_delivered(), |(_, known)| known)

@@ -1,3 +1,4 @@
+use crate::Reason;
 use crate::event::Pending;
 use crate::place::Place;
 use crate::recv::RecvHalf;
@@ -36,6 +37,8 @@ pub(crate) struct Stream {
     pub(crate) wants_read: bool,
     /// Whether the application found no room to write and is waiting for an event.
     pub(crate) wants_write: bool,
+    /// The reason for a reset that waits until the peer has received everything.
+    pub(crate) reset_later: Option<Reason>,
 }
 
 impl Stream {
@@ -55,6 +58,7 @@ impl Stream {
             in_events: false,
             wants_read: true,
             wants_write: false,
+            reset_later: None,
         }
     }
 

@@ -144,6 +144,34 @@ fn the_last_packet_is_repaired_though_nothing_follows() {
     assert!(net.events(0).contains(&Event::Delivered(id)));
 }
 
+#[test]
+fn a_later_reset_follows_what_was_written_before() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 20)]);
+    let id = net.stream(0);
+    net.links[0].alive = false;
+    net.ends[0].write(id, b"answer").unwrap();
+    net.ends[0].reset_later(id, Reason::Reset).unwrap();
+    net.send();
+    net.links[0].alive = true;
+    let (mut got, mut reset) = (Vec::new(), None);
+    for _ in 0..1_000 {
+        net.run(ms(1));
+        for event in net.events(1) {
+            match event {
+                Event::Readable(_) => got.extend(net.read(1, id)),
+                Event::Reset(_, why) => reset = Some(why),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((&got[..], reset), (&b"answer"[..], Some(Reason::Reset)));
+    // Nothing waits any more, so the next reset is sent at once.
+    let id = net.stream(0);
+    net.ends[0].reset_later(id, Reason::Reset).unwrap();
+    net.run(ms(30));
+    assert!(net.events(1).contains(&Event::Reset(id, Reason::Reset)));
+}
+
 /// An end owes an acknowledgement that no path can carry, and the packet that it sent before is lost.
 #[test]
 fn an_acknowledgement_that_waits_for_a_path_hides_no_timer() {

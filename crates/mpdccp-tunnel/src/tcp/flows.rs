@@ -60,6 +60,8 @@ pub(super) struct Carried {
     pub(super) unwritten: u64,
     /// Whether both directions of the socket have ended.
     over: bool,
+    /// Whether the host has reset the connection.
+    reset: bool,
 }
 
 /// All flows of one end.
@@ -197,6 +199,7 @@ impl Flows {
             finished: false,
             unwritten: 0,
             over: false,
+            reset: false,
         };
         self.carried.insert(flow, carried);
     }
@@ -374,7 +377,9 @@ impl Flows {
                 Sockets::Reset(flow) => {
                     self.resets += 1;
                     self.table.ended(cx.now, flow);
-                    self.reset_stream(cx, flow, Reason::Reset);
+                    let Some(carried) = self.carried.get_mut(&flow) else { continue };
+                    carried.reset = true;
+                    self.fill_stream(cx, flow);
                 }
                 Sockets::Ended(flow) => {
                     self.table.ended(cx.now, flow);
@@ -438,12 +443,19 @@ impl Flows {
     /// Copies as much of the host's data to the stream as the stream accepts. The host may then send more.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
-        let Carried { session, stream, waiting, taken, credit, finished, over, .. } = carried;
-        let (stream, before) = (*stream, cx.now);
-        let done = cx.endpoint.streams(before, *session, |s| write(s, stream, waiting, taken, *finished));
+        let Carried { session, stream, waiting, taken, credit, finished, over, reset, .. } = carried;
+        let stream = *stream;
+        let done = cx.endpoint.streams(cx.now, *session, |s| {
+            let done = write(s, stream, waiting, taken, *finished);
+            if *reset && waiting.is_empty() {
+                // The far host gets the data first.
+                let _ = s.reset_later(stream, Reason::Reset);
+            }
+            done
+        });
         let (written, ended) = done.unwrap_or_default();
         *credit = credit.saturating_sub(written);
-        if ended && *over {
+        if ended && *over || *reset && waiting.is_empty() {
             self.remove(flow);
         } else if written > 0 && !*finished {
             self.grant(cx, flow);

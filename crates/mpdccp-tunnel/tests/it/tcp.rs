@@ -162,6 +162,17 @@ fn a_reset_passes_in_both_directions() {
 }
 
 #[test]
+fn what_a_host_sent_before_its_reset_arrives_first() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, far] = world.open(1_000);
+    let now = world.now;
+    world.hosts[SERVER].sockets(now, Event::Data(far, b"answer".to_vec()));
+    world.says(SERVER, Event::Reset(far));
+    world.run(SOON);
+    assert_eq!(world.told(0), [Told::Data(near, b"answer".to_vec()), Told::Reset(near)]);
+}
+
+#[test]
 fn a_host_hears_what_the_far_one_said() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, SERVER, 1_000);
