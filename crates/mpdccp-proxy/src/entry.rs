@@ -1,8 +1,9 @@
 //! The entries of the flow table.
 
-use crate::segment::Icmp;
+use crate::segment::{Icmp, Tuple};
 use crate::verdict::{AsPacket, Flow};
 use mpdccp_units::Time;
+use std::collections::{HashMap, VecDeque};
 
 #[derive(Debug)]
 pub(crate) enum State {
@@ -48,6 +49,50 @@ pub(crate) struct Entry {
     pub(crate) drop_syn: bool,
     /// The line of the flow in the journal.
     pub(crate) line: Option<u32>,
+    /// The number of the peer at the other end, if known.
+    pub(crate) peer: Option<usize>,
+}
+
+/// The addresses of entries that expire, by peer and in order of expiry.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered {
+    queues: HashMap<Option<usize>, VecDeque<(Time, Tuple)>>,
+    pub(crate) len: usize,
+}
+
+impl Remembered {
+    /// Adds an entry. If there are now more than `most`, removes and returns the first entry of the peer with
+    /// the most entries.
+    pub(crate) fn add(
+        &mut self,
+        peer: Option<usize>,
+        entry: (Time, Tuple),
+        most: usize,
+    ) -> Option<(Time, Tuple)> {
+        self.queues.entry(peer).or_default().push_back(entry);
+        self.len += 1;
+        if self.len <= most {
+            return None;
+        }
+        self.len -= 1;
+        self.queues.values_mut().max_by_key(|queue| queue.len())?.pop_front()
+    }
+
+    /// Removes and returns the entries that have expired.
+    pub(crate) fn expired(&mut self, now: Time) -> Vec<(Time, Tuple)> {
+        let mut expired = Vec::new();
+        self.queues.retain(|_, queue| {
+            let n = queue.partition_point(|(until, _)| *until <= now);
+            expired.extend(queue.drain(..n));
+            !queue.is_empty()
+        });
+        self.len -= expired.len();
+        expired
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 impl Entry {
@@ -61,6 +106,7 @@ impl Entry {
             asked: false,
             drop_syn: false,
             line: None,
+            peer: None,
         }
     }
 }

@@ -4,13 +4,13 @@
 //! If the proxy has not seen the SYN of a flow, the flow travels as packets. A flow that is already proxied
 //! cannot switch to packets, because its two hosts use different sequence numbers.
 
-use crate::entry::{Entry, Held, State};
+use crate::entry::{Entry, Held, Remembered, State};
 use crate::journal::Journal;
 use crate::refusal::{Refusal, reset_of};
 use crate::segment::{Segment, Tuple, quoted, with_checksum};
 use crate::verdict::{AsPacket, Flow, Limits, Request, Verdict, may_proxy};
 use mpdccp_units::{Duration, Time};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// How long the table holds a SYN. By then, its host has given up (tcp_syn_retries in Linux).
@@ -24,6 +24,9 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// a connection may be silent for hours (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
+/// How often the table looks for entries that have expired.
+const FORGET: Duration = Duration::from_secs(1);
+
 /// The flows of one end.
 #[derive(Debug)]
 pub struct FlowTable {
@@ -33,11 +36,11 @@ pub struct FlowTable {
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// When to look for SYNs that have been held for too long.
+    /// When to look for SYNs that have been held for too long, and for entries that have expired.
     look_at: Time,
-    /// Two queues in order of expiry: the first contains ended flows and flows that travel as packets, the
-    /// second dead flows.
-    remembered: [VecDeque<(Time, Tuple)>; 2],
+    forget_at: Time,
+    /// The first contains ended flows and flows that travel as packets, the second dead flows.
+    remembered: [Remembered; 2],
     journal: Journal,
     next: u64,
     counts: [u64; AsPacket::ALL.len()],
@@ -53,6 +56,7 @@ impl FlowTable {
             half_open: HashMap::new(),
             all_half_open: 0,
             look_at: Time::ZERO,
+            forget_at: Time::ZERO,
             remembered: Default::default(),
             journal: Journal::default(),
             next: 0,
@@ -225,19 +229,19 @@ impl FlowTable {
     /// Marks a connection as dead because an end of the tunnel has restarted. The caller learns of such
     /// connections from the other end, or from this end's [`journal`](Self::changes). If the table has an
     /// open connection with the same addresses, that connection is newer, and is kept.
-    pub fn bury(&mut self, now: Time, tuple: Tuple) {
+    pub fn bury(&mut self, now: Time, peer: usize, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
             let line = self.entries.get(&tuple).and_then(|entry| entry.line);
             let line = line.unwrap_or_else(|| self.journal.write(tuple));
-            self.insert_dead(now, tuple, line);
+            self.insert_dead(now, tuple, line, Some(peer));
         }
     }
 
-    fn insert_dead(&mut self, now: Time, tuple: Tuple, line: u32) {
+    fn insert_dead(&mut self, now: Time, tuple: Tuple, line: u32, peer: Option<usize>) {
         let (flow, until) = (Flow(self.next), now + DEAD);
         self.next += 1;
-        self.entries.insert(tuple, Entry { until, line: Some(line), ..Entry::new(flow, State::Dead) });
+        self.entries.insert(tuple, Entry { until, line: Some(line), peer, ..Entry::new(flow, State::Dead) });
         self.remember(1, until, tuple);
     }
 
@@ -250,7 +254,7 @@ impl FlowTable {
             self.journal.free.push(line);
             let Some(tuple) = tuple.filter(|tuple| !self.entries.contains_key(tuple)) else { continue };
             self.journal.free.pop();
-            self.insert_dead(now, tuple, line);
+            self.insert_dead(now, tuple, line, None);
         }
     }
 
@@ -302,7 +306,7 @@ impl FlowTable {
     /// mean nothing to the host here, so it must not be written. In that case, the method returns a RST,
     /// which the caller sends back so that the far host learns that the flow has ended.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
-        if self.remembered.iter().all(VecDeque::is_empty) {
+        if self.remembered.iter().all(Remembered::is_empty) {
             return None;
         }
         let segment = Segment::parse(packet)?;
@@ -409,25 +413,31 @@ impl FlowTable {
         }
     }
 
-    /// Adds an entry to one of the two queues. If the queue then exceeds the flow limit, removes the oldest
-    /// entry.
-    fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
-        self.remembered[kind].push_back((until, tuple));
-        while self.remembered[kind].len() > self.limits.flows {
-            self.forget_first(kind);
+    /// Sets the peer of a flow. If the table has too many ended flows, it forgets those of the peer with the
+    /// most of them.
+    pub fn set_peer(&mut self, flow: Flow, peer: usize) {
+        if let Some(entry) = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple)) {
+            entry.peer = Some(peer);
         }
     }
 
+    fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
+        let peer = self.entries.get(&tuple).and_then(|entry| entry.peer);
+        let surplus = self.remembered[kind].add(peer, (until, tuple), self.limits.flows);
+        surplus.into_iter().for_each(|entry| self.forget_entry(entry));
+    }
+
     fn forget(&mut self, now: Time) {
-        for kind in 0..self.remembered.len() {
-            while self.remembered[kind].front().is_some_and(|(until, _)| *until <= now) {
-                self.forget_first(kind);
+        if now >= self.forget_at {
+            self.forget_at = now + FORGET;
+            for kind in 0..self.remembered.len() {
+                let expired = self.remembered[kind].expired(now);
+                expired.into_iter().for_each(|entry| self.forget_entry(entry));
             }
         }
     }
 
-    fn forget_first(&mut self, kind: usize) {
-        let Some((until, tuple)) = self.remembered[kind].pop_front() else { return };
+    fn forget_entry(&mut self, (until, tuple): (Time, Tuple)) {
         let over = |entry: &Entry| {
             matches!(entry.state, State::Ended | State::Packets(_) | State::Dead) && entry.until == until
         };

@@ -278,7 +278,34 @@ fn memory_is_bounded_by_the_limits() {
             table.refused(NOW, flow, Refusal::Reset);
         }
     }
-    assert!(table.entries.len() <= 20 && table.tuples.len() <= 10 && table.remembered.len() <= 10);
+    let remembered = table.remembered.iter().all(|remembered| remembered.len <= 10);
+    assert!(table.entries.len() <= 20 && table.tuples.len() <= 10 && remembered);
+}
+
+#[test]
+fn a_peers_many_ended_flows_do_not_displace_those_of_another_peer() {
+    let mut table = FlowTable::new(Limits { flows: 10, ..Limits::default() });
+    let end = |table: &mut FlowTable, port, peer| {
+        let flow = established(table, port);
+        table.set_peer(flow, peer);
+        table.ended(NOW, flow);
+    };
+    let known = |table: &mut FlowTable, ports: std::ops::RangeInclusive<u16>| {
+        let says = |port| table.on_packet(NOW, &numbered(port, 8, b""), |_| Ok(()));
+        ports.map(says).filter(|verdict| *verdict != Verdict::Packet).count()
+    };
+    (1..=3).for_each(|port| end(&mut table, port, 0));
+    (100..=149).for_each(|port| end(&mut table, port, 1));
+    (4..=5).for_each(|port| end(&mut table, port, 0));
+    assert_eq!((known(&mut table, 1..=5), known(&mut table, 145..=149)), (5, 5));
+    // Dead flows have a limit of their own.
+    table.bury(NOW, 0, tuple(6));
+    (200..=249).for_each(|port| table.bury(NOW, 1, tuple(port)));
+    assert_eq!((known(&mut table, 6..=6), known(&mut table, 241..=249)), (1, 9));
+}
+
+fn tuple(port: u16) -> Tuple {
+    Segment::parse(&syn(port)).unwrap().tuple
 }
 
 /// Opens a flow from a host at this end and completes the host's handshake.
@@ -329,7 +356,7 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
 fn segments_of_a_dead_connection_are_answered_and_never_forwarded() {
     let mut table = FlowTable::new(Limits::default());
     let tuple = Segment::parse(&syn(1_000)).unwrap().tuple;
-    table.bury(NOW, tuple);
+    table.bury(NOW, 0, tuple);
     let Verdict::Answer(Some(answer)) = table.on_packet(NOW, &numbered(1_000, 8, b"x"), |_| Ok(())) else {
         panic!()
     };
@@ -342,9 +369,9 @@ fn segments_of_a_dead_connection_are_answered_and_never_forwarded() {
     let later = NOW + Duration::from_secs(20 * 3_600);
     assert!(matches!(table.on_packet(later, &numbered(1_000, 8, b""), |_| Ok(())), Verdict::Answer(_)));
     let (flow, _) = open(&mut table, 1_000);
-    table.bury(later, tuple);
+    table.bury(later, 0, tuple);
     assert_eq!(table.on_packet(NOW, &syn(1_000), |_| Ok(())), Verdict::Held(flow));
-    table.bury(NOW, Segment::parse(&syn(1_001)).unwrap().tuple);
+    table.bury(NOW, 0, Segment::parse(&syn(1_001)).unwrap().tuple);
     let next_day = NOW + Duration::from_secs(25 * 3_600);
     assert_eq!(table.on_packet(next_day, &numbered(1_001, 8, b""), |_| Ok(())), Verdict::Packet);
 }

@@ -160,6 +160,7 @@ impl Flows {
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: StreamPeer, flow: Flow, request: Request, class: u8) -> Divert {
         let session = peer.session;
+        self.table.set_peer(flow, peer.number);
         let header = announce::request(&request);
         let stream = cx.endpoint.streams(cx.now, session, |s| {
             let stream = s.open(&header, PRIORITY)?;
@@ -226,7 +227,7 @@ impl Flows {
     ) {
         let (peer, dead) = self.dead.on_stream(cx, session, event, self.most);
         for tuple in dead.into_iter().filter(|tuple| routes.allowed.peer(tuple.to.ip()) == Some(peer)) {
-            self.table.bury(cx.now, tuple);
+            self.table.bury(cx.now, peer, tuple);
         }
         let flow = |stream| self.by_stream.get(&(session, stream)).copied();
         match event {
@@ -289,6 +290,7 @@ impl Flows {
         }
         let class = class_of(cx, &request.answer()).map_err(|_| Reason::TimedOut)?;
         let flow = self.table.connect(cx.now, &request).map_err(announce::reason)?;
+        self.table.set_peer(flow, number);
         self.accepted += 1;
         let dscp = request.traffic_class >> 2;
         let _ = cx.endpoint.streams(cx.now, session, |s| s.classify(stream, class, dscp));
