@@ -1,7 +1,8 @@
 //! Maps each error to the closest errno value, for interfaces that report errors as numbers: C, Python, and
 //! the sockets of other systems.
 
-use crate::{Reason, ResetCode, StreamError};
+use dccp_wire::ResetCode;
+use mpdccp_proto::Reason;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
@@ -38,16 +39,5 @@ pub(crate) fn of_refusal(reason: Reason) -> Errno {
         Reason::ResetByPeer(ResetCode::TooBusy) => Errno::USERS,
         Reason::ResetByPeer(_) => Errno::CONNREFUSED,
         reason => of_reason(reason),
-    }
-}
-
-impl StreamError {
-    /// Returns the errno value that is closest to this error of a read. After an orderly end of the
-    /// connection, this is not EPIPE, because the stream's data is incomplete.
-    pub fn read_errno(&self) -> i32 {
-        match self {
-            StreamError::Closed(reason) => of_reason(*reason).raw_os_error(),
-            _ => self.errno(),
-        }
     }
 }

@@ -235,6 +235,17 @@ texts! {
     }
 }
 
+impl StreamError {
+    /// Returns the errno value that is closest to this error of a read. After an orderly end of the
+    /// connection, this is not EPIPE, because the stream's data is incomplete.
+    pub fn read_errno(&self) -> i32 {
+        match self {
+            StreamError::Closed(reason) => of_reason(*reason).raw_os_error(),
+            _ => self.errno(),
+        }
+    }
+}
+
 impl Error for ConnectError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {

@@ -11,7 +11,6 @@ use crate::{MAX_HEADER, Reason, Role, Stats, StreamError, StreamId, StreamStats}
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use mpdccp_units::Time;
 
 /// Maximum number of unsent bytes of one stream.
 const MAX_UNSENT: u64 = 64 << 10;

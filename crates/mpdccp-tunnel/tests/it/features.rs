@@ -499,7 +499,7 @@ fn a_name_leads_elsewhere_when_its_address_does_not_answer() {
 fn a_pattern_finds_the_address_of_a_name_that_its_interface_can_reach() {
     let remote = format!("\"{BOTH_VERSIONS}\"");
     let named = ClientFile { interface: "p*", second: None, remote, ..ClientFile::new() };
-    let mut world = up_with([named, ClientFile::new()], "");
+    let world = up_with([named, ClientFile::new()], "");
     assert_eq!(world.server_of(0), Some(SERVERS[0]), "{:?}", world.hosts[0].log);
 }
 

@@ -98,7 +98,7 @@ fn a_server_that_is_away_is_no_stream_of_lines() {
 #[test]
 fn a_start_with_a_host_name_warns_of_nothing() {
     let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };
-    let mut world = up_with([named, ClientFile::new()], "");
+    let world = up_with([named, ClientFile::new()], "");
     assert_eq!(world.server_of(0), Some(SERVERS[0]));
     let log = &world.hosts[0].log;
     assert!(log.iter().all(|line| !line.contains("waits")), "{log:?}");

@@ -105,7 +105,7 @@ fn a_server_assigns_ipv6_addresses_where_the_paths_carry_less() {
         ..ClientFile::new()
     };
     let pool = "[assign]\npool = [\"10.0.0.0/29\", \"fd00::1:0/112\"]\n";
-    let mut world = up_with([file(""), file("mtu = 1200")], pool);
+    let world = up_with([file(""), file("mtu = 1200")], pool);
     assert_eq!((world.hosts[0].addresses.len(), world.hosts[0].mtu), (2, 1280));
     // This end's file allows no IPv6 address.
     let host = &world.hosts[1];

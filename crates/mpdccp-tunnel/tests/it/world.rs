@@ -465,7 +465,8 @@ pub(crate) fn up() -> World {
 
 /// Returns a world with its paths up. `server` is added to the servers' files.
 pub(crate) fn up_with(files: [ClientFile; CLIENTS], server: &str) -> World {
-    let mut world = up_with(files, server);
+    let mut world = World::new(files, &server_text([true; CLIENTS], server));
+    world.run(SOON);
     world
 }
 

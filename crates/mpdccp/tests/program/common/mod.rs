@@ -1,8 +1,11 @@
 //! A test bed: two network namespaces joined by two veth paths, with a tunnel end in each. Dropping the bed
 //! removes everything.
 
+mod host;
 pub(crate) mod spaces;
 pub(crate) mod stream;
+
+pub(crate) use host::{able, ip, run, skipped, wait_for, write_private};
 
 use dccp_secure::PrivateKey;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -38,21 +41,6 @@ pub(crate) struct Bed {
     pub(crate) environment: Vec<(&'static str, String)>,
     /// Limit on descriptors of each end.
     pub(crate) descriptors: Option<u32>,
-}
-
-/// Returns why the tests cannot run here; `None` if they can.
-fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("not root".into());
-    }
-    if !std::fs::exists("/dev/net/tun").unwrap_or(false) {
-        return Some("no /dev/net/tun".into());
-    }
-    match Command::new("ip").arg("netns").output() {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(e) => Some(format!("no program `ip`: {e}")),
-    }
 }
 
 /// Runs `make` inside a namespace and returns its result.
@@ -92,41 +80,10 @@ pub(crate) fn ip_payloads(pcap: &[u8]) -> Vec<(u8, Vec<u8>)> {
     found
 }
 
-pub(crate) fn run(program: &str, args: &str) -> Output {
-    Command::new(program).args(args.split_whitespace()).output().unwrap()
-}
-
-/// Runs `ip`, which must succeed.
-pub(crate) fn ip(args: &str) {
-    let output = run("ip", args);
-    assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Writes a file that only its owner can read.
-pub(crate) fn write_private(file: &Path, text: &str) {
-    std::fs::write(file, text).unwrap();
-    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-}
-
 /// Returns the first Chromium found on this host.
 pub(crate) fn chromium() -> Option<&'static str> {
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs)
-}
-
-/// Prints that this test or a part of it was skipped. Prints directly to standard error, bypassing the test
-/// harness.
-pub(crate) fn skipped(why: impl std::fmt::Display) {
-    let thread = std::thread::current();
-    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
-}
-
-/// Returns whether a test that needs network namespaces and these programs can run here. If not, prints the
-/// reason.
-pub(crate) fn able(programs: &[&str]) -> bool {
-    let lacks = |name: &&&str| Command::new(name).arg("--version").output().is_err();
-    let no_program = || programs.iter().find(lacks).map(|name| format!("no program `{name}`"));
-    missing().or_else(no_program).map(skipped).is_none()
 }
 
 /// Creates a test bed. If that is not possible here, prints the reason and returns `None`.
@@ -141,16 +98,6 @@ pub(crate) fn blocks(page: &'static str, title: &str, kind: &str) -> Vec<&'stati
     let (section, _) = section.split_once("\n## ").unwrap();
     let parts = section.split("```").skip(1).step_by(2);
     parts.filter_map(|part| part.strip_prefix(kind)?.strip_prefix('\n')).collect()
-}
-
-/// Waits for a condition. The time limit is generous, so that a timeout is a real failure even on a busy
-/// machine.
-pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !done() {
-        assert!(since.elapsed() < Duration::from_secs(60), "timed out after 60 s; expected: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 impl Bed {

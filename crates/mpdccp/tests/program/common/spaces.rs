@@ -1,7 +1,7 @@
 //! Named network namespaces, a directory for their files, and tunnel ends in them. Dropping the value removes
 //! everything.
 
-use super::{able, run, wait_for, write_private};
+use super::host::{able, run, wait_for, write_private};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
