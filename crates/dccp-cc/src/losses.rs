@@ -269,6 +269,12 @@ impl Losses {
         LOSS_THRESH * n + expected + CHANCE * libm::sqrt((variance + 1.0) * self.bursts.spread())
     }
 
+    /// A timeout declared everything in flight lost, whatever the cause. Forgets these losses.
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        (self.recent, self.bursts) = (Counts::default(), Bursts::default());
+        self.restart(now);
+    }
+
     /// Starts a new stretch without losses.
     pub(crate) fn restart(&mut self, now: Time) {
         self.stretch =
@@ -310,6 +316,17 @@ mod tests {
         l.restart(ms(300));
         assert_eq!(round(&mut l, 300, 10, 0), None);
         assert!(round(&mut l, 400, 40, 0).is_some());
+    }
+
+    #[test]
+    fn losses_of_a_timeout_are_forgotten() {
+        let mut l = Losses::default();
+        l.on_gain(ms(0), true);
+        (0..6).for_each(|i| l.on_lost(ms(i), PACKETS));
+        l.on_timeout(ms(300));
+        assert_eq!(l.bound(100.0), Losses::default().bound(100.0));
+        l.on_delivered(Some(ms(250)), 60, 60, 0, false);
+        assert_eq!(l.own_share(), 0.0);
     }
 
     #[test]

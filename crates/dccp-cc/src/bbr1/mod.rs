@@ -245,7 +245,7 @@ impl Controller for Bbr1 {
     fn on_rto(&mut self, now: Time) {
         // A timeout counts everything in flight as lost, whatever the cause, so the counts of losses start
         // again.
-        self.losses.restart(now);
+        self.losses.on_timeout(now);
         self.competitors.forget();
         // In Linux, a timeout ends a round.
         self.check_policer(now, true, true, false);
