@@ -149,7 +149,7 @@ impl Controller for Bbr3 {
     fn on_rto(&mut self, _now: Time) {
         // A timeout counts everything in flight as lost, whatever the cause, so the counts of losses start
         // again.
-        (self.losses, self.excused) = (Losses::default(), 0.0);
+        (self.losses, self.excused, self.probe.unpaid) = (Losses::default(), 0.0, 0.0);
         // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may be sent. The losses
         // have already been reported, which saved the state.
         self.save_cwnd();
@@ -240,5 +240,22 @@ impl Controller for Bbr3 {
             self.start_down(from.now);
         }
         self.set_pacing_rate(self.state.gains().0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Amount, CcConfig, RateSampler};
+
+    #[test]
+    fn losses_of_a_timeout_delay_no_probe() {
+        let mut bbr = Bbr3::new(&CcConfig { mtu: 1500, packets: false, draft: false, seed: 0 });
+        let snapshot = RateSampler::default().on_sent(Time::ZERO, 1500, Amount::default());
+        let (now, lost, delivered) = (Time::ZERO, Amount::default(), Amount::default());
+        bbr.on_packet_lost(&Lost { now, snapshot: &snapshot, bytes: 1500, lost, delivered });
+        assert_eq!(bbr.probe.unpaid, 1.0);
+        bbr.on_rto(now);
+        assert_eq!(bbr.probe.unpaid, 0.0);
     }
 }
