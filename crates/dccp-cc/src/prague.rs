@@ -146,6 +146,7 @@ impl Controller for Prague {
         if !core::mem::replace(&mut self.timed_out, true) {
             self.before = Some((self.cwnd, self.ssthresh));
             self.ssthresh = Some((self.cwnd / 2.0).max(2.0));
+            (self.top, self.beyond) = (self.cwnd, 0.0);
         }
         self.marks_only = false;
         self.cwnd = 1.0;
@@ -306,6 +307,14 @@ mod tests {
             on_ack(&mut prague, (10, 1000), 0, 5, false);
             assert!((49.0..51.0).contains(&prague.cwnd), "{}", prague.cwnd);
         }
+    }
+
+    #[test]
+    fn growth_accelerates_anew_after_a_timeout() {
+        let mut prague = fresh();
+        (prague.cwnd, prague.top, prague.beyond) = (100.0, 20.0, 40.0);
+        prague.on_rto(Time::ZERO);
+        assert_eq!((prague.top, prague.beyond), (100.0, 0.0));
     }
 
     #[test]
