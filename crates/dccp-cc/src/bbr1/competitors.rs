@@ -207,7 +207,7 @@ impl Competitors {
             // in a queue that this flow built says nothing about other flows.
             if ev.ce > 0 {
                 let marks = u32::try_from(ev.ce).unwrap_or(u32::MAX);
-                let min = ev.estimator.min().map(|(min, _)| min);
+                let min = ev.estimator.recent_min();
                 let stands = ev.rtt.zip(min).is_some_and(|(rtt, min)| self.stands(rtt - rtt.min(min), min));
                 if (self.rules() || stands) && self.tells(rs.sent_at) {
                     self.running.lost[1] = self.running.lost[1].saturating_add(marks);
@@ -251,8 +251,8 @@ impl Competitors {
     }
 
     /// Returns whether more than half of a queue that delays packets by `queue` has stood since the newest
-    /// cruise phase began. If so, other flows built it. `min` is the lowest round-trip time. A queue that
-    /// marks early may be too short for `stood`, and this flow fills it even without probes.
+    /// cruise phase began. If so, other flows built it. `min` is the lowest recent round-trip time. A queue
+    /// that marks early may be too short for `stood`, and this flow fills it even without probes.
     fn stands(&self, queue: Duration, min: Duration) -> bool {
         let least = self.cruise.map_or(Duration::MAX, |cruise| cruise.least);
         least != Duration::MAX && least.saturating_sub(min) > queue / 2

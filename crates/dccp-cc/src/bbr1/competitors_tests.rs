@@ -1,5 +1,5 @@
 use super::*;
-use crate::Amount;
+use crate::{Amount, RateSample, RttEstimator};
 
 fn counts(packets: [f64; 2], losses: [f64; 2]) -> bool {
     Counts { packets, losses }.prefer_long()
@@ -78,6 +78,54 @@ fn a_short_queue_that_was_empty_after_the_drain_is_ours() {
     assert!(r.stands(ms(4), ms(40)));
     r.on_rtt(ms(42), false);
     assert!(!r.stands(ms(4), ms(40)));
+}
+
+#[test]
+fn a_longer_path_is_no_queue_of_others() {
+    let ms = Duration::from_millis;
+    let at = Time::from_millis;
+    // Three minutes ago, the path became longer by 40 ms. Since then, marks come from this flow's own queue.
+    let mut estimator = RttEstimator::default();
+    estimator.update(Time::ZERO, ms(40));
+    for rtt in [80, 84] {
+        estimator.update(at(180_000 + rtt), ms(rtt));
+    }
+    let mut r = Competitors::default();
+    r.on_phase(Time::ZERO, true, ms(90));
+    r.on_rtt(ms(81), false);
+    let packet = Amount::default().plus(1500);
+    let rate = RateSample {
+        rate: mpdccp_units::Rate::from_mbps(10.0),
+        packets_per_sec: 1_000.0,
+        delivered: packet,
+        lost: Amount::default(),
+        interval: ms(80),
+        send_interval: ms(80),
+        ack_interval: ms(80),
+        prior_delivered: Amount::default(),
+        prior_inflight: packet,
+        sent_at: at(180_000),
+        app_limited: false,
+        ages: (Duration::ZERO, 0),
+    };
+    let marked = AckEvent {
+        now: at(180_084),
+        acked: packet,
+        lost: Amount::default(),
+        ce: 1,
+        congestion: true,
+        rtt: Some(ms(84)),
+        returning: Duration::ZERO,
+        estimator: &estimator,
+        rate: Some(rate),
+        inflight_before: packet,
+        inflight: Amount::default(),
+        delivered: packet,
+        round_end: false,
+        app_limited: false,
+    };
+    r.on_ack(&marked, 1500, 100_000, ms(90));
+    assert_eq!(r.running.lost, [0, 0]);
 }
 
 #[test]
