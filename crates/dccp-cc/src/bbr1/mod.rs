@@ -196,7 +196,7 @@ impl Bbr1 {
             if least >= d.old_rtt.mul_f64(tuning::UNDRAINED) && !full {
                 // Draining half of the amount in flight did not lower the RTT, so there is no queue. The path
                 // itself has this RTT.
-                self.path.set_rtprop(now, least);
+                self.path.set_longer_rtprop(now, least);
             } else {
                 self.no_expiry_until = now + RTPROP_FILTER;
             }

@@ -105,6 +105,12 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
+    /// Sets RTprop, because the path has become longer. Lower RTTs no longer count.
+    pub(super) fn set_longer_rtprop(&mut self, now: Time, rtt: Duration) {
+        self.set_rtprop(now, rtt);
+        (self.lowest, self.lowest_since) = ([rtt, Duration::MAX, Duration::MAX], now);
+    }
+
     /// Returns the largest RTT that confirms RTprop. Such an RTT is near RTprop and near the lowest RTT of
     /// the last minute. RTprop alone is no reference: if it includes a queue of other flows, this queue would
     /// confirm it.
@@ -135,7 +141,12 @@ impl PathModel {
 
     /// Adds an RTT of the running round.
     pub(super) fn on_rtt(&mut self, now: Time, rtt: Duration) {
-        if now.since(self.lowest_since) > tuning::MINUTE / 3 {
+        let age = now.since(self.lowest_since);
+        if age > tuning::MINUTE {
+            // The sender was idle.
+            self.lowest = [Duration::MAX; 3];
+        }
+        if age > tuning::MINUTE / 3 {
             self.lowest_since = now;
             self.lowest = [rtt, self.lowest[0], self.lowest[1]];
         }

@@ -152,6 +152,23 @@ fn a_measurement_of_losses_does_not_raise_a_valid_rtprop() {
 }
 
 #[test]
+fn a_longer_path_has_a_new_lowest_round_trip() {
+    let ms = Duration::from_millis;
+    let at = Time::from_millis;
+    // A drain did not lower the RTT of 150 ms, so the path has become longer.
+    let mut bbr = settled(false);
+    bbr.path.on_rtt(at(0), ms(100));
+    bbr.drained = Some(Drained { old_bw: 1.5e6, old_rtt: ms(150), look_at_round: Some(0) });
+    bbr.check_drained(at(1_000), ms(150));
+    assert_eq!(bbr.path.rtprop, Some(ms(150)));
+    assert!(bbr.path.confirming_rtt() > ms(160) && bbr.path.empty_rtt() > ms(160));
+    // So does a path whose sender was idle for more than a minute.
+    bbr.path.set_rtprop(at(70_000), ms(200));
+    bbr.path.on_rtt(at(70_000), ms(200));
+    assert!(bbr.path.confirming_rtt() > ms(210));
+}
+
+#[test]
 fn tcp_starts_with_the_round_trip_time_of_its_handshake() {
     let ms = Duration::from_millis;
     let mut estimator = crate::RttEstimator::default();
