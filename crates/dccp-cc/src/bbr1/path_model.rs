@@ -187,7 +187,7 @@ impl PathModel {
             return None;
         }
         let Some(f) = &mut self.fallen else {
-            self.fallen = Some(Fallen { since: now, delivered, acks: 0, least: rtt });
+            self.fallen = Some(Fallen { since: now, delivered, acks: 1, least: rtt });
             return None;
         };
         f.acks += 1;

@@ -151,6 +151,29 @@ fn a_measurement_of_losses_does_not_raise_a_valid_rtprop() {
     }
 }
 
+/// The delivery rate falls to an eighth, and the RTT triples. Returns whether capacity counts as fallen after
+/// an acknowledgement at `ms`.
+fn fell(bbr: &mut Bbr1, ms: u64) -> bool {
+    let low = RateSample { rate: Rate::from_mbps(1.5), ..sample() };
+    let rtt = Duration::from_millis(300);
+    bbr.path.capacity_fell(Time::from_millis(ms), rtt, &low, &bbr.units, 0).is_some()
+}
+
+/// A path on which the newest acknowledgement showed no queue.
+fn clear() -> Bbr1 {
+    let mut bbr = settled(false);
+    let rtt = Duration::from_millis(100);
+    assert!(bbr.path.capacity_fell(Time::ZERO, rtt, &sample(), &bbr.units, 0).is_none());
+    bbr
+}
+
+#[test]
+fn eight_acknowledgements_show_a_fall() {
+    let mut bbr = clear();
+    assert!((1..8).all(|n| !fell(&mut bbr, 20 * n)));
+    assert!(fell(&mut bbr, 160));
+}
+
 #[test]
 fn a_longer_path_has_a_new_lowest_round_trip() {
     let ms = Duration::from_millis;
