@@ -69,6 +69,8 @@ pub(crate) struct Losses {
     /// Whether the newest delivered packet met a queue.
     queue: bool,
     stretch: Option<Stretch>,
+    /// Time of the last acknowledgement.
+    heard: Time,
     bursts: Bursts,
     /// Packets and losses of the last stretch that had congestion.
     congested: Counts,
@@ -118,6 +120,7 @@ impl Bursts {
 impl Losses {
     /// Records whether the rate is below the estimate from `now` on.
     pub(crate) fn on_gain(&mut self, now: Time, low: bool) {
+        self.heard = now;
         match &mut self.low {
             Some((_, end)) if *end == Time::MAX && !low => *end = now,
             Some((_, end)) if *end == Time::MAX => {}
@@ -269,6 +272,11 @@ impl Losses {
         LOSS_THRESH * n + expected + CHANCE * libm::sqrt((variance + 1.0) * self.bursts.spread())
     }
 
+    /// Idle time is over. It is not part of the stretch, whose rate it would lower.
+    pub(crate) fn on_idle_restart(&mut self, now: Time) {
+        self.stretch.iter_mut().for_each(|s| s.since += now.since(self.heard.max(s.since)));
+    }
+
     /// A timeout declared everything in flight lost, whatever the cause. Forgets these losses.
     pub(crate) fn on_timeout(&mut self, now: Time) {
         (self.recent, self.bursts) = (Counts::default(), Bursts::default());
@@ -316,6 +324,15 @@ mod tests {
         l.restart(ms(300));
         assert_eq!(round(&mut l, 300, 10, 0), None);
         assert!(round(&mut l, 400, 40, 0).is_some());
+    }
+
+    #[test]
+    fn idle_time_is_no_part_of_a_rate() {
+        let mut l = Losses::default();
+        l.restart(ms(0));
+        l.on_gain(ms(0), false);
+        l.on_idle_restart(ms(5_000));
+        assert_eq!(round(&mut l, 5_000, 10, 0), Some(900.0));
     }
 
     #[test]

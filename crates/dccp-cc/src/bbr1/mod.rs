@@ -273,7 +273,9 @@ impl Controller for Bbr1 {
         }
     }
 
-    fn on_idle_restart(&mut self, _now: Time) {
+    fn on_idle_restart(&mut self, now: Time) {
+        self.path.on_idle_restart();
+        self.losses.on_idle_restart(now);
         // BBRHandleRestartFromIdle (section 4.3.4.4).
         self.idle_restart = true;
         if self.state == State::ProbeBw {

@@ -210,6 +210,11 @@ impl PathModel {
         Some((core::mem::take(&mut self.clear_bw), least))
     }
 
+    /// Idle time is over. Rates over this time say nothing about capacity.
+    pub(super) fn on_idle_restart(&mut self) {
+        self.fallen = None;
+    }
+
     /// Limits BtlBw to `bw` from now on, because packets sent faster than `bw` were lost.
     pub(super) fn bound_bandwidth(&mut self, now: Time, bw: f64) {
         if bw < self.bw() {

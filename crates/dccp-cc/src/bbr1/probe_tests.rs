@@ -175,6 +175,14 @@ fn eight_acknowledgements_show_a_fall() {
 }
 
 #[test]
+fn idle_time_is_no_fall() {
+    let mut bbr = clear();
+    assert!((1..6).all(|n| !fell(&mut bbr, 10 * n)));
+    bbr.on_idle_restart(Time::from_millis(10_000));
+    assert!((1..6).all(|n| !fell(&mut bbr, 10_000 + 10 * n)));
+}
+
+#[test]
 fn a_longer_path_has_a_new_lowest_round_trip() {
     let ms = Duration::from_millis;
     let at = Time::from_millis;
