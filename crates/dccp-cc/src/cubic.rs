@@ -406,6 +406,8 @@ impl Controller for Cubic {
 
     fn inherit(&mut self, from: &Inherited) {
         self.state.cwnd = (from.window as f64 / f64::from(self.mtu.max(1))).clamp(1.0, MAX_CWND);
+        // After a resumption, the controller has been in use, but its epoch belongs to another window.
+        (self.state.w_max, self.state.epoch) = (None, None);
         if from.settled {
             self.state.ssthresh = Some(self.state.cwnd.max(2.0));
             self.state.prior = self.state.cwnd;

@@ -77,6 +77,20 @@ fn a_longer_round_trip_ends_the_first_slow_start_only() {
 }
 
 #[test]
+fn an_inherited_window_grows_at_once() {
+    let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+    // The jump of a resumption loses packets. Then the controller's own small window begins an epoch.
+    c.reduce(2.0);
+    acknowledge(&mut c, 1, 40, true);
+    assert!(c.state.epoch.is_some());
+    let (now, srtt) = (Time::from_millis(100), Some(Duration::from_millis(40)));
+    c.inherit(&Inherited { now, window: 100_000, srtt, min_rtt: None, settled: true });
+    assert_eq!(c.state.cwnd, 100.0);
+    acknowledge(&mut c, 100, 40, true);
+    assert!(c.state.cwnd > 100.5, "{}", c.state.cwnd);
+}
+
+#[test]
 fn idleness_leaves_the_window_for_five_minutes_and_buffer_drops_cost_packets() {
     let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
     c.state.cwnd = 100.0;
