@@ -53,8 +53,9 @@ impl HyStart {
             self.group = (self.group.0.min(rtt), self.group.1 + 1);
         }
         match (self.conservative, self.this_round) {
-            // Any eight consecutive samples can show the increase, not only those of one round. Otherwise, if
-            // a round begins before the queue does, its low first samples would hide the increase.
+            // Any eight consecutive samples of a round can show the increase, not only its first ones.
+            // Otherwise, if a round begins before the queue does, its low first samples would hide the
+            // increase.
             (None, _) if self.group.1 >= SAMPLES => {
                 let least = core::mem::replace(&mut self.group, NO_GROUP).0;
                 if self.last_round.is_some_and(|last| least >= last.saturating_add(HyStart::threshold(last)))
