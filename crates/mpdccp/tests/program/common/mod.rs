@@ -11,12 +11,11 @@ use dccp_secure::PrivateKey;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use spaces::Spaces;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// Remote addresses of the paths. Path one uses IPv4; path two uses IPv6.
 pub(crate) const REMOTE: [&str; 2] = ["192.168.71.2", "fd71::2"];
