@@ -336,7 +336,8 @@ impl Point {
             1 => {
                 let (step, factor) = (dice.log(0.05..1.0), dice.uniform(1.1..1.6));
                 let (mut mbps, mut at) = (self.mbps, step);
-                while at < to {
+                // Times are written in milliseconds, and all must be before the end.
+                while at < to - 0.001 {
                     mbps =
                         (mbps * factor.powf(dice.uniform(-1.0..1.0))).clamp(self.mbps / 5.0, self.mbps * 2.0);
                     self.at(at, &rate(mbps));
