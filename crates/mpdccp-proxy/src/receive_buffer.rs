@@ -50,7 +50,7 @@ impl ReceiveBuffer {
     /// has changed.
     ///
     /// The buffer is twice what is read in a round-trip time, so that the host's rate can double, plus what
-    /// is read in a tenth of a second. It shrinks by at most a quarter per period, because the kernel
+    /// is read in a tenth of a second. It shrinks by at most a sixteenth per period, because the kernel
     /// discards data that the host may send but that does not fit. It does not shrink while everything is
     /// read as it arrives: no data waits then, and if the way to the host has become longer, a smaller
     /// buffer would slow the host down, and therefore shrink again.
@@ -62,7 +62,7 @@ impl ReceiveBuffer {
             return false;
         }
         let wanted = self.read as f64 * (2 * self.rtt + WAIT).div_duration_f64(elapsed);
-        let least = if self.stopped { self.size / 4 * 3 } else { self.size };
+        let least = if self.stopped { self.size / 16 * 15 } else { self.size };
         let size = (wanted as u32).max(least).clamp(LEAST, MOST);
         (self.since, self.read, self.stopped) = (now, 0, false);
         std::mem::replace(&mut self.size, size) != size
@@ -86,9 +86,9 @@ mod tests {
         assert!(!buffer.on_read(Time::ZERO, 256 << 10, true));
         read(&mut buffer, 1_250_000, 0, 50);
         assert!(buffer.size() > 512 << 10, "{}", buffer.size());
-        read(&mut buffer, 1_250_000, 50, 1_000);
+        read(&mut buffer, 1_250_000, 50, 3_000);
         assert!((125_000..130_000).contains(&buffer.size()), "{}", buffer.size());
-        read(&mut buffer, 12_500, 1_000, 2_000);
+        read(&mut buffer, 12_500, 3_000, 5_000);
         assert_eq!(buffer.size(), LEAST);
     }
 
