@@ -1,4 +1,4 @@
-//! What tests need to run programs on this host.
+//! Helpers that run programs on this host.
 
 use std::io::Write;
 use std::path::Path;
