@@ -1,6 +1,6 @@
 //! The end of a session: MP_CLOSE, MP_FAST_CLOSE, or no path left (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
-use super::subflow::Subflow;
+use super::subflow::{Stage, Subflow};
 use super::{Reason, Role, Session, SessionEvent, encode};
 use crate::SessionState;
 use crate::{Counter, Wake};
@@ -19,7 +19,7 @@ impl Session {
     pub(crate) fn close(&mut self, now: Time) {
         match self.state {
             SessionState::Connecting => {
-                self.abort_all(ResetCode::Aborted);
+                self.abort_at_both_ends("");
                 self.finish(Reason::ClosedBeforeOpen);
             }
             SessionState::Open => {
@@ -36,13 +36,7 @@ impl Session {
         if self.state == SessionState::Closed {
             return;
         }
-        // RFC 9897 section 3.2.3: all subflows are reset, and the Resets carry the peer's key.
-        let fast = self.multipath && self.state != SessionState::Connecting;
-        if fast {
-            let option = encode(&[MpOption::FastClose(self.keys.remote())]);
-            self.connections().for_each(|conn| conn.set_extra(Extra::Reset, option.as_bytes()));
-        }
-        self.abort_all_with(if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted }, text);
+        self.abort_at_both_ends(text);
         self.finish(Reason::Aborted);
     }
 
@@ -51,15 +45,31 @@ impl Session {
     }
 
     fn abort_all(&mut self, code: ResetCode) {
-        self.abort_all_with(code, "");
+        self.connections().for_each(|conn| conn.abort(code));
     }
 
-    fn abort_all_with(&mut self, code: ResetCode, text: &str) {
-        for conn in self.connections() {
-            if !matches!(conn.state(), State::Closed | State::TimeWait) {
-                conn.abort_with(code, text);
-            }
+    /// Resets all subflows, and ends the session at the peer too.
+    fn abort_at_both_ends(&mut self, text: &str) {
+        (0..self.paths.len()).for_each(|i| self.abort_with_key(i, text));
+    }
+
+    /// Resets a subflow. The Reset ends the peer's session too, because it carries the peer's key
+    /// (RFC 9897 section 3.2.3). The server's session may be open once the client has accepted the Response,
+    /// even if the server's Ack has not arrived.
+    pub(super) fn abort_with_key(&mut self, i: usize, text: &str) {
+        let path = &mut self.paths[i];
+        let answered = self.role == Role::Client && path.stage == Stage::Proven;
+        let fast = self.multipath && (answered || self.state != SessionState::Connecting);
+        let Some(conn) = &mut path.conn else { return };
+        if matches!(conn.state(), State::Closed | State::TimeWait) {
+            return;
         }
+        let mut code = ResetCode::Aborted;
+        if fast {
+            code = ResetCode::AbruptMpTermination;
+            conn.set_extra(Extra::Reset, encode(&[MpOption::FastClose(self.keys.remote())]).as_bytes());
+        }
+        conn.abort_with(code, text);
     }
 
     fn drop_queue(&mut self) {
@@ -179,7 +189,7 @@ impl Session {
                         SessionState::Connecting => Reason::NoAnswer,
                         _ => Reason::NoPath,
                     };
-                    self.abort_all(ResetCode::Aborted);
+                    self.abort_at_both_ends("");
                     self.finish(reason);
                 }
             }

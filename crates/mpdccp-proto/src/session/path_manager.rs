@@ -62,6 +62,7 @@ impl Session {
         let path = &mut self.paths[i];
         match &mut path.conn {
             None => self.events.push_back(SessionEvent::PathDown(path.id, Reason::Removed)),
+            Some(_) if self.state == SessionState::Connecting => self.give_up(now, i, Reason::Removed),
             // RFC 9897 section 3.5: a Close without MP_CLOSE closes a single subflow.
             Some(conn) => match conn.state() {
                 State::Open | State::PartOpen => conn.close(now, false),

@@ -225,8 +225,12 @@ impl Session {
         self.tell_streams_down(id);
     }
 
-    /// Resets a connection whose peer did not answer in time.
+    /// Resets a connection, for example because the peer did not answer in time. The next attempt at a first
+    /// subflow opens another session at the server.
     pub(super) fn give_up(&mut self, now: Time, i: usize, reason: Reason) {
+        if self.state == SessionState::Connecting {
+            self.abort_with_key(i, "");
+        }
         if let Some(conn) = &mut self.paths[i].conn {
             conn.abort(ResetCode::Aborted);
             while conn.poll_event().is_some() {}

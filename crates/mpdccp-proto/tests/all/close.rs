@@ -410,3 +410,39 @@ fn a_join_that_is_removed_closes_in_time() {
     net.run(Duration::from_secs(4));
     assert_eq!(net.state(Client, id), [PathState::Up]);
 }
+
+/// RFC 9897 section 3.2.3: once the client has accepted the Response, the server's session is open, even if
+/// the server's Ack is lost. A client that gives up must end that session.
+#[test]
+fn a_client_that_gives_up_before_the_servers_ack_ends_the_servers_session() {
+    type End = fn(&mut Net, SessionId);
+    let ends: [(&str, End); 3] = [
+        ("close", |net, id| net.client.close(net.now, id)),
+        ("abort", |net, id| net.client.abort(net.now, id)),
+        ("remove_path", |net, id| net.client.remove_path(net.now, id, PathId(0))),
+    ];
+    for (how, end) in ends {
+        let mut net = Net::new(1, 1, config());
+        net.meddler = Some(Box::new(|from, _, bytes| from == Client || !is_type(bytes, PacketType::Ack)));
+        let id = net.connect(config());
+        net.run(Duration::from_millis(35));
+        let sid = net.server_id();
+        let states = (net.status(Client, id).state, net.status(Server, sid).state);
+        assert_eq!(states, (SessionState::Connecting, SessionState::Open), "{how}");
+        end(&mut net, id);
+        net.run(Duration::from_millis(50));
+        assert_eq!(net.closed_reason(Server).as_deref(), Some("aborted_by_peer"), "{how}");
+    }
+}
+
+/// A client that tries its next path opens another session.
+#[test]
+fn a_first_attempt_that_is_given_up_leaves_no_session_at_the_server() {
+    let mut net = Net::new(1, 2, config());
+    net.meddler =
+        Some(Box::new(|from, path, bytes| from == Client || path == 1 || !is_type(bytes, PacketType::Ack)));
+    let id = net.connect(config());
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.status(Client, id).state, SessionState::Open);
+    assert_eq!(net.server.sessions().len(), 1);
+}

@@ -424,6 +424,15 @@ impl State {
         self.gone(end, c, now);
     }
 
+    /// Returns the code of a Reset from an end that gives up a subflow. RFC 9897 section 3.2.3: once the
+    /// client has accepted the first Response, the server's session may be open, so the Reset also ends it.
+    fn giving_up(&self, end: usize, c: usize) -> Code {
+        match (end, c, self.conns[c][end].state) {
+            (CLIENT, 0, Conn::PartOpen) => Code::Abrupt(true),
+            _ => Code::Aborted,
+        }
+    }
+
     /// Resets all subflows.
     fn end_all(&mut self, end: usize, code: Code) {
         for c in (0..CONNS).filter(|c| self.is_live(end, *c)).collect::<Vec<_>>() {
@@ -623,7 +632,7 @@ impl State {
                 self.close_conn(CLIENT, c, false);
             }
             Command::Close(end) if self.sessions[end] == Session::Connecting => {
-                self.end_all(end, Code::Aborted);
+                self.end_all(end, self.giving_up(end, 0));
                 self.sessions[end] = Session::Closed;
             }
             Command::Close(end) => {
@@ -647,7 +656,7 @@ impl State {
             (Conn::PartOpen, false) => self.handshake_ack(c),
             (Conn::Closing, false) => self.send_acking(end, c, Close(half.mp)),
             (Conn::Request | Conn::Respond | Conn::PartOpen | Conn::Closing, true) => {
-                self.send_acking(end, c, Reset(Code::Aborted));
+                self.send_acking(end, c, Reset(self.giving_up(end, c)));
                 self.gone(end, c, Conn::Closed);
             }
             // The session has waited long enough for the peer to close all subflows.
