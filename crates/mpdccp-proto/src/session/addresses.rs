@@ -39,7 +39,7 @@ impl Session {
     /// uses the path's address, an MP_REMOVEADDR on another path tells the peer that the address is no longer
     /// valid.
     pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
-        let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
+        let used = self.paths.iter().any(|p| !p.removed && p.local_addr == Some(addr_id));
         if self.multipath && !used && self.local_addrs.0.contains_key(&addr_id) {
             self.say_removed(now, addr_id);
         }
@@ -58,7 +58,7 @@ impl Session {
     /// stays reserved until the peer confirms the removal.
     pub(super) fn release_sources(&mut self) {
         let paths = &self.paths;
-        self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
+        self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == Some(id)));
     }
 
     /// The peer has confirmed MP_REMOVEADDR, or will never confirm it.
@@ -177,7 +177,7 @@ impl Session {
             self.count(Counter::OutdatedMpOption);
             return true;
         }
-        let uses = |p: &Subflow| p.conn.is_some() && p.remote_addr == addr_id;
+        let uses = |p: &Subflow| p.conn.is_some() && p.remote_addr == Some(addr_id);
         if known.is_none() && !self.paths.iter().any(uses) {
             // RFC 9897 section 3.2.9: an unknown ID is silently ignored.
             self.count(Counter::RemoveAddrUnknown);
@@ -192,7 +192,7 @@ impl Session {
             if advertised {
                 (path.removed, path.connect_at) = (true, None);
             }
-            if let (true, Some(conn)) = (advertised || path.remote_addr == addr_id, &mut path.conn) {
+            if let (true, Some(conn)) = (advertised || path.remote_addr == Some(addr_id), &mut path.conn) {
                 conn.close(now, false);
                 self.after_input(now, i);
             }

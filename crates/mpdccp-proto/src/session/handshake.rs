@@ -207,6 +207,7 @@ impl Session {
         let route = self.paths[i].cfg.route;
         // RFC 9897 section 3.2.2: the first subflow has Address ID 0 at both ends.
         self.local_addrs.set_first(&route);
+        (self.paths[i].local_addr, self.paths[i].remote_addr) = (Some(0), Some(0));
         if self.role == Role::Server {
             self.events.push_back(super::SessionEvent::Accepted { peer: self.peer });
         }

@@ -58,7 +58,7 @@ impl Session {
         let nonce = self.rng.next_u32();
         let option = MpOption::Join { addr_id, ci: self.keys.remote_ci, nonce };
         conn.set_extra(Extra::Request, self.named(i, &[option]).as_bytes());
-        self.paths[i].local_addr = addr_id;
+        self.paths[i].local_addr = Some(addr_id);
         self.paths[i].start(now, conn, Stage::JoinSent { nonce });
     }
 
@@ -112,7 +112,7 @@ impl Session {
         let tag = self.keys.join(By::Remote, nonce, remote_nonce);
         let ports = conn.ports();
         let i = self.new_path(PathConfig { route, ports, name: hello.name, prio: 3, mtu, overhead });
-        (self.paths[i].local_addr, self.paths[i].remote_addr) = (addr_id, remote_addr);
+        (self.paths[i].local_addr, self.paths[i].remote_addr) = (Some(addr_id), Some(remote_addr));
         self.paths[i].yields = true;
         self.paths[i].start(now, conn, Stage::JoinAnswered { tag });
         Ok((self.paths[i].id, ports))
@@ -167,7 +167,7 @@ impl Session {
             (Some((remote_addr, _, remote_nonce)), Some(_)) => {
                 let tag = self.keys.join(By::Local, nonce, remote_nonce);
                 conn.set_extra(Extra::HandshakeAck, encode(&[MpOption::Hmac(&tag)]).as_bytes());
-                self.paths[i].remote_addr = remote_addr;
+                self.paths[i].remote_addr = Some(remote_addr);
                 self.paths[i].stage = Stage::Proven;
                 None
             }

@@ -91,7 +91,10 @@ impl Session {
 
     /// Tells the peer through another path that this path is suspect, so that the peer stops sending there.
     pub(super) fn tell_suspect(&mut self, i: usize) {
-        let suspect = Private::Suspect(self.paths[i].local_addr, self.paths[i].remote_addr);
+        let (Some(local), Some(remote)) = (self.paths[i].local_addr, self.paths[i].remote_addr) else {
+            return;
+        };
+        let suspect = Private::Suspect(local, remote);
         let other = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());
         if let Some(conn) = other.filter(|_| self.peer_is_ours) {
             suspect.with(|option| conn.send_options(encode(&[option]).as_bytes()));

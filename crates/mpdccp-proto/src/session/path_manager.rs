@@ -55,8 +55,7 @@ impl Session {
         let path = &mut self.paths[i];
         path.removed = true;
         path.connect_at = None;
-        if path.state == PathState::Suspect {
-            let addr_id = path.local_addr;
+        if let (PathState::Suspect, Some(addr_id)) = (path.state, path.local_addr) {
             self.withdraw_source(now, addr_id);
         }
         let path = &mut self.paths[i];

@@ -205,7 +205,8 @@ impl Session {
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];
-            let meant = (path.local_addr, path.remote_addr) == (local_addr, remote_addr) && path.is_up();
+            let meant =
+                (path.local_addr, path.remote_addr) == (Some(local_addr), Some(remote_addr)) && path.is_up();
             if let Some(conn) = path.conn.as_mut().filter(|_| meant) {
                 conn.probe();
                 path.liveness = Liveness::suspect(now);

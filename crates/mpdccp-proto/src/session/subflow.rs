@@ -59,9 +59,9 @@ pub(super) struct Subflow {
     pub(super) loss: LossRate,
     /// Limits the rate of the path's data packets.
     pub(super) cap: Cap,
-    /// Address IDs of both ends (RFC 9897 section 3.2.2).
-    pub(super) local_addr: u8,
-    pub(super) remote_addr: u8,
+    /// Address IDs of both ends (RFC 9897 section 3.2.2), once the handshake has told them.
+    pub(super) local_addr: Option<u8>,
+    pub(super) remote_addr: Option<u8>,
     /// Whether the peer's priority applies: the peer joined this path, and this end has not set a priority.
     pub(super) yields: bool,
     /// The peer's MP_PRIO, with its MP_SEQ.
@@ -138,8 +138,8 @@ impl Subflow {
             liveness: Liveness::NEW,
             loss: LossRate::default(),
             cap: Cap::default(),
-            local_addr: 0,
-            remote_addr: 0,
+            local_addr: None,
+            remote_addr: None,
             yields: false,
             peer_prio: None,
             removed: false,

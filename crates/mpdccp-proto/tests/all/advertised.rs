@@ -218,3 +218,18 @@ fn a_late_copy_of_a_removal_does_not_end_a_new_subflow() {
         assert_eq!(net.state(Server, sid), [PathState::Up; 2]);
     }
 }
+
+/// RFC 9897 section 3.2.9: the first subflow's address has Address ID 0. A path that has not joined yet has no
+/// Address ID, so it does not keep ID 0 in use.
+#[test]
+fn a_path_that_waits_does_not_prevent_the_removal_of_the_first_address() {
+    let mut net = Net::new(1, 3, config());
+    let id = net.connect(SessionConfig { max_paths: 2, ..config() });
+    net.run(Duration::from_secs(1));
+    net.wires[0].up = false;
+    net.client.set_link(net.now, id, PathId(0), false);
+    net.client.remove_path(net.now, id, PathId(0));
+    net.run(Duration::from_secs(10));
+    let sid = net.server_id();
+    assert_eq!(net.state(Server, sid), [PathState::Up; 2], "the third path has replaced the first");
+}
