@@ -100,7 +100,7 @@ mpdccp_units::named! {
         OpenedByCookie = "opened_by_cookie",
         /// An option that needs confirmation, on a packet without MP_SEQ.
         OptionWithoutMpSeq = "option_without_mp_seq",
-        /// An option older than one already processed.
+        /// An option older than one already processed, or a copy of one.
         OutdatedMpOption = "outdated_mp_option",
         /// An FEC packet that cannot be parsed.
         FecMalformed = "fec_malformed",

@@ -1,6 +1,6 @@
 //! The addresses of both ends, keyed by Address ID (RFC 9897 sections 3.2.2 and 3.2.8).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::Route;
@@ -53,19 +53,45 @@ impl LocalAddrs {
     }
 }
 
-/// Addresses that the peer advertised. The entry of a removed address keeps the MP_SEQ and the nonce of its
-/// newest option, so that outdated options and copies are recognised.
+/// Number of nonces kept per Address ID.
+const MAX_NONCES: usize = 16;
+
+/// Addresses that the peer advertised. The entry of a removed address keeps the MP_SEQ of its newest option
+/// and the latest nonces, so that outdated options and copies are recognised.
 #[derive(Debug, Default)]
 pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Remote {
     pub(super) addr: Option<(IpAddr, Option<u16>)>,
     pub(super) seq: Seq,
-    pub(super) nonce: u32,
+    nonces: VecDeque<u32>,
+}
+
+impl Remote {
+    /// Returns whether an option with this nonce has been obeyed before. All transmissions of an option have
+    /// one nonce, which its HMAC covers, unlike the MP_SEQ.
+    pub(super) fn is_copy(&self, nonce: u32) -> bool {
+        self.nonces.contains(&nonce)
+    }
 }
 
 impl RemoteAddrs {
+    /// Records an option that is obeyed. Returns the address that the ID had before.
+    pub(super) fn set(
+        &mut self,
+        addr_id: u8,
+        addr: Option<(IpAddr, Option<u16>)>,
+        seq: Seq,
+        nonce: u32,
+    ) -> Option<IpAddr> {
+        let known = self.0.entry(addr_id).or_default();
+        known.seq = seq;
+        known.nonces.truncate(MAX_NONCES - 1);
+        known.nonces.push_front(nonce);
+        core::mem::replace(&mut known.addr, addr).map(|(addr, _)| addr)
+    }
+
     pub(super) fn list(&self) -> Vec<(u8, IpAddr, Option<u16>)> {
         let given = self.0.iter().filter_map(|(&id, r)| r.addr.map(|(addr, port)| (id, addr, port)));
         given.collect()

@@ -83,11 +83,10 @@ impl Session {
             self.count(Counter::AddAddrBadHmac);
             return false;
         }
-        let known = self.remote_addrs.0.get(&addr_id).copied();
+        let known = self.remote_addrs.0.get(&addr_id);
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
-            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option
-            // also counts as outdated, because it would otherwise bring back a removed path.
+            // RFC 9897 section 3.2.1: an outdated option may still be confirmed.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
             // RFC 9897 section 3.2.8: an address that is not unicast is silently ignored. So is a different
             // address under an ID that is in use.
@@ -95,18 +94,18 @@ impl Session {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;
             }
-            Some(Remote { addr: Some((held, _)), .. }) if held != addr => {
+            Some(Remote { addr: Some((held, _)), .. }) if *held != addr => {
                 self.count(Counter::AddAddrIdInUse);
                 return false;
             }
+            // A copy would bring back a removed path or address.
+            Some(known) if known.is_copy(nonce) => self.count(Counter::OutdatedMpOption),
             // RFC 9897 section 3.2.8 permits discarding advertisements.
             None | Some(Remote { addr: None, .. }) if given >= MAX_REMOTE => {
                 self.count(Counter::AddAddrTooMany)
             }
             _ => {
-                let given = Remote { addr: Some((addr, port)), seq: mp_seq, nonce };
-                let before = self.remote_addrs.0.insert(addr_id, given);
-                if before.is_none_or(|before| before.addr.is_none()) {
+                if self.remote_addrs.set(addr_id, Some((addr, port)), mp_seq, nonce).is_none() {
                     self.events.push_back(SessionEvent::PeerAddresses);
                 }
                 self.join_advertised(now, on, addr_id);
@@ -170,10 +169,9 @@ impl Session {
             return false;
         }
         let known = self.remote_addrs.0.get(&addr_id);
-        // All transmissions of a removal have one nonce. Once the peer has a confirmation, it may give the ID
-        // to a new subflow, which a late transmission must not end.
-        let copy = |known: &Remote| known.addr.is_none() && known.nonce == nonce;
-        if known.is_some_and(|known| mp_seq.before(known.seq) || copy(known)) {
+        // Once the peer has a confirmation, it may give the ID to a new subflow, which a copy of the removal
+        // must not end.
+        if known.is_some_and(|known| mp_seq.before(known.seq) || known.is_copy(nonce)) {
             self.count(Counter::OutdatedMpOption);
             return true;
         }
@@ -183,7 +181,7 @@ impl Session {
             self.count(Counter::RemoveAddrUnknown);
             return false;
         }
-        let removed = self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq, nonce });
+        let removed = self.remote_addrs.set(addr_id, None, mp_seq, nonce);
         self.events.push_back(SessionEvent::PeerAddresses);
         // RFC 9897 section 3.2.9: the removal ends all subflows that use the address.
         for i in 0..self.paths.len() {
@@ -199,7 +197,7 @@ impl Session {
         }
         // The peer may have advertised the address again under another ID before this removal arrived.
         let ip = |r: &Remote| r.addr.map(|(addr, _)| addr);
-        if let Some(addr) = removed.as_ref().and_then(ip)
+        if let Some(addr) = removed
             && let Some((&again, _)) = self.remote_addrs.0.iter().find(|(_, r)| ip(r) == Some(addr))
         {
             self.join_advertised(now, on, again);

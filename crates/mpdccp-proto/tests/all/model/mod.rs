@@ -546,6 +546,8 @@ impl State {
                 let add = matches!(told, Told::Add(_));
                 match known {
                     Some((_, newest)) if *newest >= mp_seq => {}
+                    // The server repeats the option. Its nonce shows that it is not a new advertisement.
+                    Some((true, _)) if add => {}
                     // RFC 9897 section 3.2.9: an unknown address is ignored silently.
                     None if !add => return,
                     _ => {
