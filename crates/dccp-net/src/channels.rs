@@ -238,6 +238,31 @@ mod tests {
     }
 
     #[test]
+    fn the_routes_of_a_removed_peer_are_forgotten() {
+        let now = Time::from_millis(1);
+        let [own, other] = [1, 2].map(|n| PrivateKey::from_random([n; 32]).public());
+        let from = Route { socket: 0, local: None, remote: ([192, 0, 2, 1], 6511).into() };
+        let (mut client, mut server) = (channels(1, 0), ChannelRoutes::new(channels(2, 0)));
+        client.add_peer(0, other, PresharedKey::default());
+        server.channels.add_peer(1, own, PresharedKey::default());
+        let channel = client.open(now, 0, address(&from)).unwrap();
+        // The packet waits for the handshake.
+        client.seal(now, channel, &mut [7; OVERHEAD + 4], OVERHEAD + 4).unwrap_err();
+        for _ in 0..3 {
+            while let Some((_, mut datagram)) = client.poll_transmit() {
+                server.handle(now, &from, &mut datagram);
+            }
+            while let Some((_, mut datagram)) = server.channels.poll_transmit() {
+                client.handle(now, &address(&from), &mut datagram);
+            }
+        }
+        assert_eq!(server.routes.len(), 1);
+        server.channels.remove_peer(1);
+        server.events();
+        assert!(server.routes.is_empty());
+    }
+
+    #[test]
     fn a_handshake_that_another_shard_refuses_is_logged() {
         let (now, log) = (Time::from_millis(1), Log::default());
         let [own, other] = [1, 2].map(|n| PrivateKey::from_random([n; 32]).public());

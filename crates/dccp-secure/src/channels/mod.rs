@@ -168,6 +168,7 @@ impl Channels {
         self.identity.remove_peer(&peer.key);
         self.strangers.forget(number);
         for at in peer.channels.into_values() {
+            self.events.extend(self.channels.get(at).map(|channel| Event::Gone(channel.id)));
             self.forget(at);
         }
     }

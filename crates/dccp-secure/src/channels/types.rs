@@ -58,7 +58,7 @@ pub enum Event {
     Ready(ChannelId),
     /// The peer has a new address.
     Moved(ChannelId),
-    /// A channel opened by the peer was dropped.
+    /// A channel opened by the peer was dropped, or the channel's peer was removed.
     Gone(ChannelId),
 }
 
