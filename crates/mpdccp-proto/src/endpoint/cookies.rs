@@ -3,13 +3,21 @@
 
 use super::accept::{ports_of, refuse};
 use super::strangers::Question;
-use super::{Endpoint, cookie_codec};
+use super::{Endpoint, Entry, cookie_codec};
 use crate::session::Refusal;
 use crate::{Counter, SessionState};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::{Packet, ResetCode};
 use mpdccp_units::Time;
+
+impl Entry {
+    /// Returns whether a cookie opened the session. Its connections rest like those in TIMEWAIT, because a
+    /// late copy of the packet with the cookie would open the session again.
+    pub(super) fn is_by_cookie(&self) -> bool {
+        self.listener.is_some() && self.answer == 0
+    }
+}
 
 impl Endpoint {
     /// Answers a Request without keeping state (RFC 4340 section 8.1.4).

@@ -441,7 +441,7 @@ impl Endpoint {
         let _in = entry.span.clone().entered();
         while let Some(gone) = entry.session.poll_gone() {
             self.demux.remove(&gone.route, gone.ports, id);
-            if gone.time_wait {
+            if gone.time_wait || entry.is_by_cookie() {
                 self.demux.hold(now, &gone.route, gone.ports);
             }
         }

@@ -105,6 +105,14 @@ fn a_cookie_opens_one_session_once() {
     assert_eq!(net.server.sessions().len(), 65);
     assert_eq!(try_with(&mut net, route, &ack).0, 0);
     assert_eq!(net.server.sessions().len(), 65);
+    // A copy of the Ack arrives after the session has ended.
+    net.run(Duration::from_millis(100));
+    let id = net.client.sessions()[0];
+    net.client.close(net.now, id);
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.server.sessions().len(), 64);
+    assert_eq!(try_with(&mut net, route, &ack), (0, Some(ResetCode::NoConnection)));
+    assert_eq!(net.server.sessions().len(), 64);
 }
 
 /// The client's Syncs also carry the cookie. If a Sync arrives without the Ack, the server must wait for the
