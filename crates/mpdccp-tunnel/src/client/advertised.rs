@@ -21,8 +21,10 @@ fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usi
     // path, the traffic of the access network could exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
     let mut found = Vec::new();
-    let fresh = |ip: &&IpAddr| !files.iter().any(|spec| spec.remote.ip() == Some(**ip));
-    for (turn, ip) in told.iter().filter(fresh).enumerate() {
+    let fresh = |ip: &IpAddr| !files.iter().any(|spec| spec.remote.ip() == Some(*ip));
+    // An address may have several Address IDs, for example while its removal is not confirmed.
+    let once = |&(at, ip): &(usize, &IpAddr)| fresh(ip) && !told[..at].contains(ip);
+    for (turn, (_, ip)) in told.iter().enumerate().filter(once).enumerate() {
         let able = |spec: &&PathSpec| spec.local.is_none_or(|local| local.is_ipv4() == ip.is_ipv4());
         let able: Vec<_> = files.iter().filter(able).filter(|spec| !bounded(spec)).collect();
         let from = match policy {
@@ -119,7 +121,8 @@ mod tests {
             spec("name = \"c\"\nlocal = \"192.0.2.9\"\nremote = \"192.0.2.1\"\nquota = \"5GB\""),
             spec("name = \"d\"\nlocal = \"2001:db8::9\"\nremote = \"2001:db8::1\""),
         ];
-        let told = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::2"].map(|ip| ip.parse().unwrap());
+        let told = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.2", "2001:db8::2"];
+        let told = told.map(|ip| ip.parse().unwrap());
         let names = |policy, most| -> Vec<String> {
             wanted(policy, &files, &told, most).into_iter().map(|spec| spec.name).collect()
         };
