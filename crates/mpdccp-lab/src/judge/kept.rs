@@ -53,8 +53,9 @@ impl<'a> Kept<'a> {
         label: &str,
         run: impl FnOnce() -> Result<Figures, LabError>,
     ) -> Result<Figures, LabError> {
-        let Point { seed, settle_s, own_loss, .. } = point;
-        let hash = hash(format!("{} {label} {seed} {settle_s} {own_loss}\n{text}", self.code).as_bytes());
+        let Point { seed, settle_s, own_loss, pause_s, .. } = point;
+        let key = format!("{} {label} {seed} {settle_s} {own_loss} {pause_s}\n{text}", self.code);
+        let hash = hash(key.as_bytes());
         let path = self.dir.join(format!("{hash}.json"));
         // If a file cannot be read, compute its result again.
         let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
@@ -98,21 +99,22 @@ mod tests {
     fn a_reference_runs_once_for_each_point_and_behaviour() {
         let dir = tempfile::tempdir().unwrap();
         let mut runs = 0;
-        let mut get = |bbr: f64, seed, text: &str, label: &str| {
-            let point = Point { seed, ..Point::default() };
+        let mut get = |bbr: f64, seed, text: &str, label: &str, pause_s| {
+            let point = Point { seed, pause_s, ..Point::default() };
             let run = || {
                 runs += 1;
                 Ok(figures(f64::from(runs)))
             };
             kept(dir.path(), bbr).get(&point, text, label, run).unwrap()
         };
-        let first = get(1.0, 1, "link", "bbr");
-        assert_eq!(get(1.0, 1, "link", "bbr"), first);
+        let first = get(1.0, 1, "link", "bbr", 0.0);
+        assert_eq!(get(1.0, 1, "link", "bbr", 0.0), first);
         for (i, other) in [
-            get(1.0, 2, "link", "bbr"),
-            get(1.0, 1, "other", "bbr"),
-            get(1.0, 1, "link", "cubic"),
-            get(1.1, 1, "link", "bbr"),
+            get(1.0, 2, "link", "bbr", 0.0),
+            get(1.0, 1, "other", "bbr", 0.0),
+            get(1.0, 1, "link", "cubic", 0.0),
+            get(1.1, 1, "link", "bbr", 0.0),
+            get(1.0, 1, "link", "bbr", 0.5),
         ]
         .iter()
         .enumerate()
@@ -123,7 +125,7 @@ mod tests {
         for file in fs::read_dir(dir.path()).unwrap() {
             fs::write(file.unwrap().path(), "{\"mbps\"").unwrap();
         }
-        assert_eq!(get(1.0, 1, "link", "bbr").mbps, [6.0]);
+        assert_eq!(get(1.0, 1, "link", "bbr", 0.0).mbps, [7.0]);
     }
 
     #[test]
