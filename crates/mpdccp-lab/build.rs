@@ -13,25 +13,36 @@ fn git(args: &[&str]) -> Option<String> {
 }
 
 /// Files that influence the runs of the judge's references.
-const REFERENCES: [&str; 5] = [
+const REFERENCES: [&str; 9] = [
     "crates/mpdccp-units/src",
+    "crates/aqm/src",
     "crates/mpdccp-linkem/src",
+    "crates/linkem-net/src",
+    "crates/mpdccp-lab/src/scenario",
+    "crates/mpdccp-lab/src/seed.rs",
     "crates/mpdccp-lab/src/sim",
     "crates/mpdccp-lab/src/judge/figures.rs",
     "crates/dccp-cc/src",
 ];
-/// Names of files and directories in `REFERENCES` to leave out, because the judge's reference congestion
-/// controls do not use them. `bbr1` is left out for another reason: variants also use it, so the judge tests
-/// its behaviour instead of its sources.
-const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
+/// Files and directories in `REFERENCES` to leave out, because the judge's reference congestion controls do
+/// not use them. `bbr1` is left out for another reason: variants also use it, so the judge tests its
+/// behaviour instead of its sources.
+const NOT_REFERENCES: [&str; 6] = [
+    "dccp-cc/src/bbr1",
+    "dccp-cc/src/bbr3",
+    "dccp-cc/src/jitter.rs",
+    "dccp-cc/src/losses.rs",
+    "dccp-cc/src/prague.rs",
+    "dccp-cc/src/tfrc",
+];
 
-/// Adds the names and contents of all files at or below `path` to an FNV-1a hash. It skips files named in
-/// `without`, and comments on lines of their own, which do not affect results.
+/// Adds the names and contents of all files at or below `path` to an FNV-1a hash. It skips the paths that end
+/// with one of `without`, and comments on lines of their own, which do not affect results.
 fn hash_of(path: &Path, without: &[&str], hash: &mut u64) {
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    if without.contains(&name.as_str()) {
+    if without.iter().any(|end| path.ends_with(end)) {
         return;
     }
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if path.is_dir() {
         let mut paths: Vec<_> =
             std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
@@ -79,4 +90,25 @@ fn main() {
     let dirty = git(&status).is_none_or(|changed| !changed.is_empty());
     println!("cargo::rustc-env=MPDCCP_COMMIT={commit}");
     println!("cargo::rustc-env=MPDCCP_DIRTY={dirty}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_s_jitter_counts_but_not_that_of_the_variants() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = |path: &str, text: &str| {
+            let file = dir.path().join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, text).unwrap();
+            let mut hash = FNV;
+            hash_of(&file, &NOT_REFERENCES, &mut hash);
+            hash
+        };
+        let [variants, link] = ["dccp-cc/src/jitter.rs", "mpdccp-linkem/src/jitter.rs"];
+        assert_eq!(hash(variants, "1"), hash(variants, "2"));
+        assert_ne!(hash(link, "1"), hash(link, "2"));
+    }
 }

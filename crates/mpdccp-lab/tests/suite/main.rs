@@ -1,6 +1,9 @@
 //! Tests of scenarios, the simulator and the evaluation of runs; none of them needs a separate process.
 
 mod agreement;
+#[allow(dead_code)] // Cargo runs the script itself; this is for its tests.
+#[path = "../../build.rs"]
+mod build;
 mod common;
 mod comparison;
 mod congestion_manager;
