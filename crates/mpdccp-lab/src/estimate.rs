@@ -52,8 +52,8 @@ fn binomial(n: usize, heads: usize) -> f64 {
     libm::exp2(ways - n as f64)
 }
 
-/// Returns the median of sorted values.
-fn middle(sorted: &[f64]) -> f64 {
+/// Returns the median of sorted values, of which there must be at least one.
+pub(crate) fn middle(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::criterion::PACKET;
 use super::random_links::Point;
 use super::text::UPLOAD;
+use crate::estimate::middle;
 use crate::record::{Fate, seconds};
 use crate::{FlowRecord, Plan, RunRecord};
 
@@ -162,9 +163,13 @@ pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
     }
 }
 
-/// Returns the quantile `q` of the values, or `None` if there are none.
+/// Returns the quantile `q` of the values, or `None` if there are none. As everywhere in the lab, the median
+/// of an even number of values is the mean of the middle two.
 pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
+    if q == 0.5 {
+        return (!values.is_empty()).then(|| middle(&values));
+    }
     values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()
 }
 
@@ -217,5 +222,7 @@ mod tests {
         let runs = [run(1.0, 5.0), run(2.0, 1.0), run(9.0, 2.0)];
         let median = median(runs.iter());
         assert_eq!((median.mbps, median.p95_ms), (vec![2.0, 8.0], 2.0));
+        assert_eq!(quantile(vec![4.0, 1.0, 2.0, 9.0], 0.5), Some(3.0));
+        assert_eq!(quantile(Vec::new(), 0.5), None);
     }
 }
