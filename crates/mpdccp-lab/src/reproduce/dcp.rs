@@ -16,7 +16,7 @@ use crate::friendliness::Seen;
 use crate::record::seconds;
 use crate::runs::{Keep, Runs};
 use crate::scenario::Scenario;
-use crate::store::{AllSeries, Kept, Store};
+use crate::store::{AllSeries, Store};
 use crate::{Backend, LabError, Plan, RunRecord, sweep};
 pub(super) use experiments::NAME;
 use experiments::{
@@ -65,16 +65,31 @@ pub(super) fn run(
         let what = format!("{} {}", jobs[event.index].name, event.plan.seed);
         sweep::Progress::tell(&event, &what, |progress| watch(Progress::Sweep(progress)));
     });
-    let named = |(job, result): (&Job, Result<Kept, LabError>)| {
-        result.map(|kept| Made { name: job.name.clone(), aims: job.scenario.aims.clone(), kept })
-    };
-    let made: Vec<Made> = jobs.iter().zip(results).map(named).collect::<Result<_, LabError>>()?;
+    let (mut made, mut warnings) = (Vec::new(), Vec::from_iter(options.quick.then(|| SHORT.to_owned())));
+    for (job, result) in jobs.iter().zip(results) {
+        match result {
+            Ok(kept) => {
+                made.push(Made { name: job.name.clone(), aims: job.scenario.aims.clone(), kept });
+            }
+            Err(LabError::Failed(why)) => {
+                watch(Progress::Failed(&why));
+                warnings.push(format!("The run `{}` with seed {} failed: {why}", job.name, job.seed));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    // If no run was made, keep an earlier report.
+    if made.is_empty()
+        && let Some(why) = warnings.pop()
+    {
+        return Err(LabError::Failed(why));
+    }
     let figures = options.out.join("figures");
     fs::create_dir_all(&figures)
         .map_err(|e| LabError::failed(format!("cannot create {}", figures.display()), e))?;
     let report = options.out.join("report.html");
     Document {
-        warnings: options.quick.then(|| SHORT.to_owned()).into_iter().collect(),
+        warnings,
         sections: sections::sections(&made, &figures)?,
         ..Document::new(TITLE, &command(NAME, backend.name(), options))
     }

@@ -1,5 +1,6 @@
 //! Tests of sets of experiments, with synthetic runs.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,6 +12,8 @@ use mpdccp_lab::{Backend, FlowRecord, LabError, Plan, RunRecord, Sample};
 struct MadeUp {
     made: AtomicUsize,
     patience: usize,
+    /// The runs that fail, by number.
+    broken: Range<usize>,
 }
 
 impl Backend for MadeUp {
@@ -22,7 +25,9 @@ impl Backend for MadeUp {
         if self.made.load(Ordering::Relaxed) == self.patience {
             return Err(LabError::Interrupted);
         }
-        self.made.fetch_add(1, Ordering::Relaxed);
+        if self.broken.contains(&self.made.fetch_add(1, Ordering::Relaxed)) {
+            return Err(LabError::Failed("broken".to_owned()));
+        }
         let mut record = crate::common::run(plan.variant.label.as_ref());
         // Each TCP flow has as many packets as the first flow.
         let first = record.flows[0].clone();
@@ -49,7 +54,7 @@ fn finished_runs_are_not_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options { threads: 2, ..quick(dir.path()) };
     let attempt = |patience, options: &Options| {
-        let backend = MadeUp { made: AtomicUsize::new(0), patience };
+        let backend = MadeUp { made: AtomicUsize::new(0), patience, broken: 0..0 };
         let found = AtomicUsize::new(0);
         let result = run("dcp", &backend, options, &|p| {
             if let Progress::Sweep(p) = p {
@@ -84,10 +89,33 @@ fn finished_runs_are_not_repeated() {
     for figure in ["figure2.svg", "figure3.svg", "figure4.svg", "figure5.svg"] {
         assert!(dir.path().join("figures").join(figure).is_file(), "{figure}");
     }
-    let none = MadeUp { made: AtomicUsize::new(0), patience: 0 };
+    let none = MadeUp { made: AtomicUsize::new(0), patience: 0, broken: 0..0 };
     let only = Options { only: vec!["dcp/one-flow".to_owned()], ..options.clone() };
     let error = run("dcp", &none, &only, &|_| {}).unwrap_err();
     assert!(matches!(&error, LabError::Wrong(why) if why.contains("--only")), "{error}");
     let error = run("no such", &none, &options, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("paper") && error.contains("dcp"), "{error}");
+}
+
+#[test]
+fn a_failed_run_does_not_withhold_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let attempt = |broken| {
+        let failed = AtomicUsize::new(0);
+        let backend = MadeUp { made: AtomicUsize::new(0), patience: 99, broken };
+        let result = run("dcp", &backend, &quick(dir.path()), &|p| {
+            failed.fetch_add(usize::from(matches!(p, Progress::Failed(_))), Ordering::Relaxed);
+        });
+        (failed.into_inner(), result.map_err(|e| e.to_string()))
+    };
+    let (failed, none) = attempt(0..22);
+    assert!(failed == 22 && none.unwrap_err().contains("failed: broken"));
+    // All runs among Reno flows fail.
+    let (failed, report) = attempt(1..4);
+    assert_eq!(failed, 3);
+    let report = std::fs::read_to_string(report.unwrap().with_extension("md")).unwrap();
+    for part in ["`with-tcp-reno-9` with seed 1 failed: broken", "between – and –", "F, n = 4, TCP CUBIC"]
+    {
+        assert!(report.contains(part), "{part}: {report}");
+    }
 }

@@ -157,24 +157,23 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         ),
     ];
     let reno: Vec<f64> = rows.iter().filter(|r| r.aim.is_some()).filter_map(Row::median).collect();
-    let (low, high) =
-        reno.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h): (f64, f64), f| (l.min(*f), h.max(*f)));
+    let (low, high) = (reno.iter().copied().reduce(f64::min), reno.iter().copied().reduce(f64::max));
     let sentence = format!(
         "Among TCP Reno flows, friendliness lay between {} and {}. {}",
-        crate::comparison::number(Some(low)),
-        crate::comparison::number(Some(high)),
+        crate::comparison::number(low),
+        crate::comparison::number(high),
         verdict(&rows),
     );
     Ok(section("One flow among TCP flows (figures 4 and 5)", sentence, drawn, &rows))
 }
 
 fn many(runs: &[Made]) -> Option<Section> {
-    let row = |n: &u32| {
+    let row = |n: u32| {
         let at = called(runs, &format!("many-{n}"));
-        (!at.is_empty()).then(|| row(&at, Some(format!("F, n = {n}, TCP Reno")), "packet_share", None))
+        row(&at, Some(format!("F, n = {n}, TCP Reno")), "packet_share", None)
     };
-    let rows: Vec<Row> = MANY.iter().filter_map(row).collect();
-    (!rows.is_empty()).then(|| {
+    let rows = MANY.map(row);
+    rows.iter().any(|row| row.runs > 0).then(|| {
         let each: Vec<String> =
             MANY.iter().zip(&rows).map(|(n, row)| format!("{} among {n}", value(row))).collect();
         let sentence = format!("Friendliness is {}. {}", each.join(", "), verdict(&rows));
