@@ -62,12 +62,16 @@ class Bed:
         self.space = {end: f"{tag}{end}" for end in "cs"}
         self.spaces = list(self.space.values())
         self.links = []
-        for space in self.spaces:
-            sh("ip", "netns", "add", space)
-            sh("ip", "-n", space, "link", "set", "lo", "up")
         self.paths = len(paths)
-        for i, options in enumerate(paths):
-            self.link(i, options, mtu)
+        try:
+            for space in self.spaces:
+                sh("ip", "netns", "add", space)
+                sh("ip", "-n", space, "link", "set", "lo", "up")
+            for i, options in enumerate(paths):
+                self.link(i, options, mtu)
+        except BaseException:
+            self.close()
+            raise
         keys = [sh(self.program, "genkey").stdout.strip() for _ in range(2)]
         self.keys = {end: (key, sh(self.program, "pubkey", input=key).stdout.strip()) for end, key in zip("cs", keys)}
 
@@ -79,6 +83,8 @@ class Bed:
                                           "--b-addr", addresses[1] + "/24", "--mtu", str(mtu), *options], "link"))
             for space in (c, s):
                 while sh("ip", "-n", space, "addr", "show", f"path{i}", check=False).stdout.count("inet ") == 0:
+                    if self.links[-1].poll() is not None:
+                        raise RuntimeError("`mpdccp link` ended; its log:\n" + (self.dir / "link.log").read_text())
                     time.sleep(0.05)
         else:
             sh("ip", "link", "add", f"path{i}", "netns", c, "type", "veth", "peer", "name", f"path{i}", "netns", s)
