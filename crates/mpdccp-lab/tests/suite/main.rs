@@ -27,3 +27,4 @@ mod sim_golden;
 mod sim_streams;
 mod sim_tunnel;
 mod sweep;
+mod tools;
