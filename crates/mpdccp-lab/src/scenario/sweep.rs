@@ -150,10 +150,14 @@ fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
             set(table.entry(*first).or_insert(empty), rest, value)
         }
         Value::Array(items) => {
+            let called = |item: &Value| {
+                ["name", "label"].iter().any(|key| item.get(key).and_then(Value::as_str) == Some(*first))
+            };
+            // A name may be a number. It is then not an index.
+            let named = items.iter().any(called);
             let mut found = false;
             for (i, item) in items.iter_mut().enumerate() {
-                let called = |key| item.get(key).and_then(Value::as_str) == Some(*first);
-                if *first == "*" || *first == i.to_string() || called("name") || called("label") {
+                if *first == "*" || called(item) || !named && *first == i.to_string() {
                     found = true;
                     set(item, rest, value)?;
                 }

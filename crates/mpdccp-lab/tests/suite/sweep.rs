@@ -267,3 +267,20 @@ fn a_shard_that_is_none_is_refused() {
         assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_name_that_is_a_number_is_not_an_index() {
+    let text = r#"name = "t"
+title = "t"
+duration_s = 1
+path = [{ name = "1", rate = "1 Mbit/s", queue = "9 packets" }, { name = "2", rate = "1 Mbit/s", queue = "9 packets" }]
+variant = [{ label = "v" }]
+flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
+"#;
+    let delays = |place: &str| {
+        let scenario = Scenario::parse("t.toml", text).unwrap();
+        let scenario = scenario.with(&[(place, toml::Value::from("5 ms"))]).unwrap();
+        scenario.paths.iter().map(|path| path.ways[0].delay().as_millis()).collect::<Vec<_>>()
+    };
+    assert_eq!([delays("path.1.owd"), delays("path.0.owd"), delays("path.*.owd")], [[5, 0], [5, 0], [5, 5]]);
+}
