@@ -194,7 +194,7 @@ impl Plan<'_> {
         let mut params = BTreeMap::from([("seed".to_owned(), json!(self.seed))]);
         let mut put = |name: &str, value: Option<Value>| params.extend(value.map(|v| (name.to_owned(), v)));
         put("ccid", self.variant.ccid.as_ref().map(|c| json!(c.as_ref())));
-        put("cc_variant", self.variant.ccid.as_ref().map(|_| json!(self.variant.cc_variant.name())));
+        put("cc_variant", self.variant.ccid.as_ref().map(|_| json!(tunnel.cc_variant.name())));
         put("tcp", self.variant.tcp.as_ref().map(|t| json!(t.as_ref())));
         if self.scenario.mode == Mode::Tunnel {
             put("scheduler", Some(json!(tunnel.scheduler.name())));

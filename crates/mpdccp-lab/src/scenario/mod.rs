@@ -356,7 +356,9 @@ impl Scenario {
         let mut table = changed.or(&variant.tunnel).or(&self.tunnel).table()?;
         if let (Some(ccid), false) = (&variant.ccid, changed.has("ccid")) {
             table.insert("ccid".to_owned(), i64::from(*ccid.as_ref()).into());
-            table.insert("cc_variant".to_owned(), variant.cc_variant.name().into());
+        }
+        if let (Some(rules), false) = (variant.cc_variant, changed.has("ccid") || changed.has("cc_variant")) {
+            table.insert("cc_variant".to_owned(), rules.name().into());
         }
         Ok(table)
     }

@@ -155,4 +155,31 @@ mod tests {
         assert_eq!(s.reordering, ReorderConfig::passive());
         assert_eq!(settings("", "").reordering, Settings::default().reordering);
     }
+
+    #[test]
+    fn the_rules_of_a_ccid_come_from_the_reload_or_the_variant_or_the_scenario() {
+        let variants = r#"{ label = "a", cc_variant = "draft" }, { label = "b", ccid = 5 }, { label = "c" }"#;
+        let after = |tunnel: &str, reload: &str| {
+            let text = format!(
+                r#"name = "t"
+title = "t"
+duration_s = 1
+tunnel = {{ {tunnel} }}
+path = [{{ name = "a", rate = "1 Mbit/s", queue = "9 packets" }}]
+variant = [{variants}]
+flow = [{{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }}]
+"#
+            );
+            let scenario = crate::Scenario::parse("t.toml", &text).unwrap();
+            let changed: TunnelSettings = toml::from_str(reload).unwrap();
+            let rules = |variant| {
+                let table = scenario.tunnel_after(variant, &changed).unwrap();
+                table.get("cc_variant").and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            scenario.variants.iter().map(rules).collect::<Vec<_>>()
+        };
+        assert_eq!(after("", ""), ["draft", "", ""]);
+        assert_eq!(after("cc_variant = \"draft\"", ""), ["draft"; 3]);
+        assert_eq!(after("", "cc_variant = \"tuned\""), ["tuned"; 3]);
+    }
 }

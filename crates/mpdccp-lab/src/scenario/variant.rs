@@ -28,9 +28,9 @@ pub struct Variant {
     /// Another tunnel, or none, to use instead of the mpdccp tunnel (mode "tunnel" only).
     #[serde(default)]
     pub baseline: Option<Baseline>,
-    /// Variant of the CCID's rules.
+    /// Variant of the CCID's rules. If absent, the scenario's setting applies.
     #[serde(default)]
-    pub cc_variant: CcVariant,
+    pub cc_variant: Option<CcVariant>,
     /// Settings that differ from the scenario's.
     #[serde(default)]
     pub tunnel: TunnelSettings,
