@@ -120,8 +120,13 @@ fn put(table: &mut Value, key: &str, value: Value) {
     }
 }
 
+/// Returns the milliseconds of a time. The tunnel's file has no smaller unit.
 fn milliseconds(text: &str) -> Result<Value, String> {
-    parse_time(text).map(|time: Duration| Value::Integer(time.as_millis() as i64))
+    let time: Duration = parse_time(text)?;
+    if !time.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err(format!("`{text}` is not a whole number of milliseconds"));
+    }
+    Ok(Value::Integer(time.as_millis() as i64))
 }
 
 #[cfg(test)]

@@ -88,6 +88,8 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("\"cpf\"", "\"fifo\"", "t.toml:6: scheduler", "rr"),
         ("scheduler = \"cpf\"", "security = \"keys\"", "t.toml:6", "\"noise\""),
         ("scheduler = \"cpf\"", "queue_packets = 0", "t.toml:6", "expected 1 or more"),
+        ("scheduler = \"cpf\"", "queue = \"500 us\"", "t.toml:6: queue", "whole number"),
+        ("scheduler = \"cpf\"", "reorder_timeout = \"1.5 ms\"", "t.toml:6: reorder_timeout", "whole number"),
         (
             "scheduler = \"cpf\"",
             "policy_rule = [{ protocol = \"udp\", paths = [\"p2\"] }]",
