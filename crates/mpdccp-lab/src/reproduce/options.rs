@@ -41,7 +41,7 @@ pub enum Progress<'a> {
     Run(runs::Event<'a>),
     /// Progress of the experiment's sweep.
     Sweep(&'a sweep::Progress<'a>),
-    /// An experiment failed. The others continue.
+    /// An experiment, or a run of a sweep, failed. The others continue.
     Failed(&'a str),
 }
 

@@ -142,6 +142,7 @@ fn swept(
         shard: sweep::Shard::default(),
     };
     let outcome = sweep::run(scenario, backend, &chosen, &|progress| watch(Progress::Sweep(progress)))?;
+    outcome.failed.iter().for_each(|(_, why)| watch(Progress::Failed(why)));
     let mut figures = Vec::new();
     if let Some(sweep) = &scenario.sweep
         && let [parameter] = sweep.parameters.keys().collect::<Vec<_>>()[..]

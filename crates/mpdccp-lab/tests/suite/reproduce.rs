@@ -100,22 +100,35 @@ fn finished_runs_are_not_repeated() {
 #[test]
 fn a_failed_run_does_not_withhold_the_others() {
     let dir = tempfile::tempdir().unwrap();
-    let attempt = |broken| {
+    let attempt = |set: &str, broken| {
         let failed = AtomicUsize::new(0);
         let backend = MadeUp { made: AtomicUsize::new(0), patience: 99, broken };
-        let result = run("dcp", &backend, &quick(dir.path()), &|p| {
+        let result = run(set, &backend, &quick(dir.path()), &|p| {
             failed.fetch_add(usize::from(matches!(p, Progress::Failed(_))), Ordering::Relaxed);
         });
         (failed.into_inner(), result.map_err(|e| e.to_string()))
     };
-    let (failed, none) = attempt(0..22);
+    let (failed, none) = attempt("dcp", 0..22);
     assert!(failed == 22 && none.unwrap_err().contains("failed: broken"));
     // All runs among Reno flows fail.
-    let (failed, report) = attempt(1..4);
+    let (failed, report) = attempt("dcp", 1..4);
     assert_eq!(failed, 3);
     let report = std::fs::read_to_string(report.unwrap().with_extension("md")).unwrap();
     for part in ["`with-tcp-reno-9` with seed 1 failed: broken", "between – and –", "F, n = 4, TCP CUBIC"]
     {
         assert!(report.contains(part), "{part}: {report}");
     }
+    let set = dir.path().join("set.toml");
+    let text = r#"name = "set"
+title = "Set"
+[[section]]
+name = "short"
+scenario = "dcp/one-flow"
+sweep = { "path.*.owd" = ["5 ms", "10 ms"] }
+"#;
+    std::fs::write(&set, text).unwrap();
+    let (failed, report) = attempt(set.to_str().unwrap(), 0..1);
+    assert_eq!(failed, 1);
+    let report = std::fs::read_to_string(report.unwrap().with_extension("md")).unwrap();
+    assert!(report.contains(",5 ms failed: broken") && report.contains("| 10 ms |"), "{report}");
 }
