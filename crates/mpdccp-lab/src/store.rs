@@ -117,9 +117,12 @@ impl Store {
     /// Stores a run and, if given, its packets.
     ///
     /// # Errors
-    /// Fails if the run cannot be written.
+    /// Fails if the run cannot be written, for example because the disk is full. The error ends the
+    /// experiment, because further runs could not be stored either.
     pub fn keep(&self, kept: &Kept, packets: Option<&RunRecord>) -> Result<(), LabError> {
-        let failed = |e: &dyn core::fmt::Display| LabError::failed("cannot store a run", e);
+        let failed = |e: &dyn core::fmt::Display| {
+            LabError::Missing(format!("cannot store a run in {}: {e}", self.dir.display()))
+        };
         if let Some(record) = packets {
             let bytes = postcard::to_stdvec(record).map_err(|e| failed(&e))?;
             self.whole(&self.file(&kept.key, "packets"), &bytes).map_err(|e| failed(&e))?;

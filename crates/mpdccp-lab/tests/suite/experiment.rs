@@ -198,6 +198,28 @@ fn a_failing_command_ends_the_experiment() {
     }
 }
 
+/// A backend that removes the store, so that no run can be stored.
+struct Unstored<'a>(&'a std::path::Path);
+
+impl Backend for Unstored<'_> {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn run(&self, plan: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        fs::remove_dir(self.0.join("runs")).unwrap();
+        Ok(crate::common::run(plan.variant.label.as_ref()))
+    }
+}
+
+#[test]
+fn an_experiment_ends_if_its_runs_cannot_be_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let error = experiment::run(&scenario, &Unstored(dir.path()), &options(dir.path()), &|_| {}).unwrap_err();
+    assert!(matches!(&error, LabError::Missing(why) if why.contains("/runs: No such file")), "{error}");
+}
+
 #[test]
 fn tshark_reads_an_exported_capture() {
     let tshark = || std::process::Command::new("tshark");
