@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,9 +22,10 @@ pub(super) struct Namespace {
     pub(super) name: String,
 }
 
-/// Runs `ip` and returns its output.
+/// Runs `ip` and returns its output. `ip` gets a separate process group, so that Ctrl-C reaches only the lab.
 pub(super) fn ip(args: &[&str]) -> Result<String, LabError> {
-    let out = Command::new("ip").args(args).output().map_err(|e| LabError::failed("cannot run `ip`", e))?;
+    let out = Command::new("ip").args(args).process_group(0).output();
+    let out = out.map_err(|e| LabError::failed("cannot run `ip`", e))?;
     if out.status.success() {
         return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }

@@ -1,6 +1,7 @@
 //! The lab leaves nothing behind, even if it is killed.
 
 use crate::common::{able, run, wait_for};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 const SCENARIO: &str = r#"
@@ -75,4 +76,29 @@ fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
     for left in rest.filter(|path| path.to_string_lossy().starts_with(&scratch)) {
         std::fs::remove_dir_all(left).unwrap();
     }
+}
+
+/// Ctrl-C would otherwise end an `ip` that creates or removes a namespace, and the run would count as failed.
+#[test]
+fn ctrl_c_does_not_reach_the_programs_of_the_lab() {
+    if !able(&[]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (ip, file, groups) = (dir.path().join("ip"), dir.path().join("s.toml"), dir.path().join("groups"));
+    // This `ip` writes its own ID and that of its process group. It creates nothing, so the run fails.
+    let script = format!(
+        "#!/bin/sh\n[ \"$2\" = add ] || exit 0\nread -r id _ _ _ group _ </proc/self/stat\necho $id $group >{}\nexit 1\n",
+        groups.display()
+    );
+    std::fs::write(&ip, script).unwrap();
+    std::fs::set_permissions(&ip, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&file, SCENARIO).unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    lab.args(["lab", "run"]).arg(&file).arg("--out").arg(dir.path().join("out")).env("PATH", path);
+    assert_eq!(lab.output().unwrap().status.code(), Some(1));
+    let groups = std::fs::read_to_string(groups).unwrap();
+    let (id, group) = groups.trim().split_once(' ').unwrap();
+    assert_eq!(id, group);
 }
