@@ -253,6 +253,10 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
     // The tap at the server's end of the path sees echo requests of 1,028 bytes.
     assert_eq!((pings.kind.as_str(), pings.sent, pings.received), ("command", Some(20), 20));
     assert!(pings.phases[0].app_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 10e3, "{pings:?}");
+    // In reverse, the taps see the replies, also on a path without a tunnel.
+    let reverse = BASELINES.replace("name = \"shell\"\n", "name = \"shell\"\nreverse = true\n");
+    let replies = &run_baseline(&reverse, "plain-b").flows[0];
+    assert_eq!((replies.sent, replies.received), (Some(20), 20));
     let tcp = &run_baseline(BASELINES, "routes").flows[0];
     assert!(tcp.received > 20 && tcp.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{tcp:?}");
 }

@@ -1,6 +1,6 @@
 //! Starts the flows that a scenario describes.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use super::command::Commands;
@@ -14,7 +14,7 @@ use super::tap::{Count, Whose};
 use super::tcp::{Bulk, Over, Paced};
 use super::udp::Udp;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
-use crate::tunnel_files::CLIENT;
+use crate::tunnel_files::{CLIENT, path_address};
 use crate::{LabError, Plan};
 
 /// Makes TCP in `namespace` request ECN. By default, Linux uses ECN only if the peer requests it.
@@ -29,6 +29,13 @@ fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
 pub(super) fn is_tcp(spec: &FlowSpec) -> bool {
     let kernel = spec.kind == FlowKind::Tcp && spec.loss_detection == LossDetection::Rack;
     (kernel || spec.kind == FlowKind::Short) && spec.via.is_none()
+}
+
+/// Returns the client's address in the network in which the server's address is `to`: in the tunnel, or on a
+/// path.
+fn client_at(to: IpAddr) -> Ipv4Addr {
+    let on_path = |i: &u8| IpAddr::from(path_address((*i).into(), 2)) == to;
+    (0..=u8::MAX).find(on_path).map_or(CLIENT, |i| path_address(i.into(), 1))
 }
 
 /// Starts the receiver of flow `index`, whose destination is `to`.
@@ -53,7 +60,8 @@ pub(super) fn start(
                 others: (0..others).filter(|i| *i != index).map(port).chain([PROBE_PORT]).collect(),
                 only_own: plan.flows().iter().filter(|flow| flow.kind == FlowKind::Command).count() > 1,
             };
-            Ok(Box::new(Commands::start(spec, (client, server), (CLIENT, to), whose, dir)?))
+            let from = client_at(to.ip());
+            Ok(Box::new(Commands::start(spec, (client, server), (from, to), whose, dir)?))
         }
         (_, FlowKind::Short, _) => Ok(Box::new(Short::start((plan, spec, seed), server, to, multipath)?)),
         (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, (index, seed), server, to)?)),
