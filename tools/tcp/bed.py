@@ -132,11 +132,17 @@ allowed_ips = ["{INNER[other]}/32"{extra}]
         for end in "sc":
             (self.dir / f"{end}.toml").write_text(self.text(end, tcp, settings, allowed))
             self.start(end)
+        self.wait_until_up("cs", self.paths)
+
+    def wait_until_up(self, ends, paths):
+        """Waits until this many paths are up at each of the ends."""
         deadline = time.monotonic() + 60
-        while any(len(self.up_paths(end)) < self.paths for end in "cs"):
-            if time.monotonic() > deadline:
-                raise RuntimeError("the tunnel did not come up; the log of the client:\n" + (self.dir / "c.log").read_text())
-            time.sleep(0.05)
+        while any(len(self.up_paths(end)) < paths for end in ends):
+            ended = any(tunnel.poll() is not None for tunnel in self.tunnels.values())
+            if ended or time.monotonic() > deadline:
+                logs = "".join((self.dir / f"{end}.log").read_text() for end in self.tunnels)
+                raise RuntimeError(f"the tunnel did not come up; its logs:\n{logs}")
+            time.sleep(0.01)
 
     def start(self, end):
         (self.dir / f"{end}.sock").unlink(missing_ok=True)

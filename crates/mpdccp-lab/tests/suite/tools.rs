@@ -35,18 +35,24 @@ fn python(script: &str) {
 }
 
 #[test]
-fn a_bed_does_not_wait_for_a_link_that_ended() {
+fn a_bed_does_not_wait_for_programs_that_ended() {
     python(
         r#"
 bed = load("tcp/bed.py")
 ran = []
-bed.sh = lambda *args, **_: ran.append(args) or types.SimpleNamespace(stdout="")
+bed.sh = lambda *args, **_: ran.append(args) or types.SimpleNamespace(stdout="", returncode=1)
 try:
     bed.Bed("false", [["--rate", "1M"]])
 except RuntimeError as e:
     # The namespaces are removed.
     assert "ended" in str(e) and sum(args[:3] == ("ip", "netns", "del") for args in ran) == 2
-    print("good")
+with bed.Bed("false", []) as one:
+    one.tunnels = {"c": one.spawn(["false"], "c")}
+    try:
+        one.wait_until_up("c", 1)
+    except RuntimeError as e:
+        assert "did not come up" in str(e)
+        print("good")
 "#,
     );
 }
