@@ -62,7 +62,7 @@ pub(super) fn beside_alone(
     }
     let (theirs, ours): (Vec<&str>, Vec<&str>) = others.iter().partition(|label| baselines.contains(label));
     let mut sentences: Vec<String> =
-        others.iter().map(|label| sentence(label, (of_best, of_sum), &ratios)).collect();
+        others.iter().filter_map(|label| sentence(label, (of_best, of_sum), &ratios)).collect();
     let pairs = theirs.iter().flat_map(|baseline| ours.iter().map(move |label| (label, baseline)));
     sentences.extend(pairs.map(|(label, baseline)| beside_baseline(label, baseline, &ratios)));
     (Table { head, rows, ..Table::default() }, sentences)
@@ -89,20 +89,24 @@ fn listed(cells: &[(&str, f64)], enough: f64) -> String {
     if below.is_empty() { String::new() } else { format!(" (lower in {})", below.join(", ")) }
 }
 
-fn sentence(label: &str, (of_best, of_sum): (Bounds, Bounds), ratios: &[Ratio<'_>]) -> String {
+/// Returns a sentence that says in how many cells a variant reaches the required ratios. Returns `None` if no
+/// ratio is required.
+fn sentence(label: &str, (of_best, of_sum): (Bounds, Bounds), ratios: &[Ratio<'_>]) -> Option<String> {
     let mine = ratios.iter().filter(|r| r.label == label);
     let (best, sum): (Vec<(&str, f64)>, Vec<f64>) =
         mine.filter_map(|r| r.parts.map(|(of_best, of_sum)| ((r.cell, of_best), of_sum))).unzip();
     let met = |aim: Bounds, part: f64| aim.judge(Estimate::single(part)) == Verdict::Met;
     let not = listed(&best, of_best.min.unwrap_or(0.0));
-    format!(
-        "{label}: reaches {} × the best single path in {} of {} cells{not}, and {} × the sum of all single paths in {}.",
-        of_best.text(),
-        best.iter().filter(|(_, part)| met(of_best, *part)).count(),
-        best.len(),
-        of_sum.text(),
-        sum.iter().filter(|part| met(of_sum, **part)).count(),
-    )
+    let best = of_best.any().then(|| {
+        let met = best.iter().filter(|(_, part)| met(of_best, *part)).count();
+        format!("{} × the best single path in {met} of {} cells{not}", of_best.text(), best.len())
+    });
+    let sum = of_sum.any().then(|| {
+        let met = sum.iter().filter(|part| met(of_sum, **part)).count();
+        format!("{} × the sum of all single paths in {met} of {} cells", of_sum.text(), sum.len())
+    });
+    let both: Vec<String> = best.into_iter().chain(sum).collect();
+    (!both.is_empty()).then(|| format!("{label}: reaches {}.", both.join(", and ")))
 }
 
 #[cfg(test)]
@@ -154,8 +158,13 @@ mod tests {
         assert_eq!(table.rows[0], ["near", "40.0", "10.0", "38.0", "0.95", "0.76"]);
         assert_eq!(table.rows[1], ["far", "20.0", "5.00", "18.0", "0.90", "0.72"]);
         assert_eq!(table.rows[2], ["half", "20.0", "–", "18.0", "–", "–"]);
-        let want = "both: reaches ≥ 0.95 × the best single path in 1 of 2 cells (lower in far 0.90), and ≥ 0.85 × the sum of all single paths in 0.";
+        let want = "both: reaches ≥ 0.95 × the best single path in 1 of 2 cells (lower in far 0.90), and ≥ 0.85 × the sum of all single paths in 0 of 2 cells.";
         assert_eq!(sentences, [want]);
+        let without = |of_sum| {
+            beside_alone(&all, (&["a".to_owned(), "b".to_owned()], Bounds::default(), of_sum), &[]).1
+        };
+        assert_eq!(without(Bounds::default()), [""; 0]);
+        assert_eq!(without(OF_SUM), ["both: reaches ≥ 0.85 × the sum of all single paths in 0 of 2 cells."]);
         let mut all = Vec::from(all);
         all.insert(6, comparison("theirs", "far", 20.0));
         all.insert(3, comparison("theirs", "near", 37.0));
