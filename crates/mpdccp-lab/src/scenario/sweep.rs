@@ -66,6 +66,10 @@ impl Scenario {
                     "sweep: `{name}`: cell `{cell}` also sets this key, or one that replaces it; remove one of them"
                 )));
             }
+            let key = name.strip_prefix("tunnel.").and_then(|rest| rest.split('.').next());
+            if key.is_some_and(|key| self.variants.iter().all(|variant| variant.sets(key))) {
+                return Err(wrong(format!("sweep: `{name}`: all variants set this key; remove it there")));
+            }
             let mut next = Vec::new();
             for (labels, table) in points {
                 for value in values {

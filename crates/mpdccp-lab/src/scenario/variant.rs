@@ -41,3 +41,15 @@ pub struct Variant {
     #[serde(default)]
     pub flows: Option<Vec<Spanned<String>>>,
 }
+
+impl Variant {
+    /// Returns whether the variant has its own value of a key of `[tunnel]`.
+    pub(super) fn sets(&self, key: &str) -> bool {
+        let own = match key {
+            "ccid" => self.ccid.is_some(),
+            "cc_variant" => self.cc_variant.is_some(),
+            _ => false,
+        };
+        own || self.tunnel.has(key)
+    }
+}

@@ -220,6 +220,14 @@ fn a_sweep_that_makes_no_sense_says_why() {
         let cell = format!("[[cell]]\nname = \"c\"\n{cell}\n[[flow]]");
         assert!(wrong("[[flow]]", &cell).contains("also sets this key"), "{cell}");
     }
+    // At least one variant must leave a key of [tunnel] to the sweep.
+    let hidden = |key: &str, variant: &str| {
+        let text = SCENARIO.replace("path.*.owd", key).replace("\"0 ms\", \"30 ms\"", "4, 5");
+        let scenario = Scenario::parse("s.toml", &text.replace("tcp = \"cubic\"", variant)).unwrap();
+        scenario.points(&["base"]).is_err_and(|e| e.message.contains("all variants set this key"))
+    };
+    assert!(hidden("tunnel.ccid", "ccid = 7") && !hidden("tunnel.ccid", "tcp = \"cubic\""));
+    assert!(!hidden("tunnel.queue_packets", "ccid = 7\ntunnel = { queue_packets = 9 }"));
     // The losses of the cell would replace those of the sweep.
     let cell = "[[cell]]\nname = \"c\"\nburst_loss = { begin = \"1 %\", end = \"30 %\" }\n[[flow]]";
     let text =
