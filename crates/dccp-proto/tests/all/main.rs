@@ -1,6 +1,7 @@
 //! All integration tests of the crate, in one program.
 
 mod adding_a_ccid;
+mod captures;
 mod ccid2;
 mod change_ccid;
 mod close;

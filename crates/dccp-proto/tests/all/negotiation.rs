@@ -1,14 +1,11 @@
 //! Negotiation between two connections, and with Linux.
-#[path = "../../../dccp-wire/tests/all/common/pcap.rs"]
-#[allow(dead_code)]
-mod pcap;
 
+use crate::captures::capture;
 use crate::common::*;
 use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, Connection, Event, Outcome, State};
 use dccp_wire::{Header, Opt, Packet, PacketType, ResetCode, feature};
 use mpdccp_units::{Duration, Time};
-use std::path::Path;
 
 fn negotiated(client: Config, server: Config) -> Net {
     let mut net = Net::open(client, server);
@@ -186,17 +183,11 @@ fn changes_after_the_handshake_are_repeated_with_back_off() {
     assert!(gaps[0] >= Duration::from_millis(40));
 }
 
-/// Returns the DCCP packets of a capture without their IP headers, which must not have options.
-fn capture(name: &str) -> Vec<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pcaps").join(name);
-    pcap::read(&path).into_iter().filter(|ip| ip[9] == 33).map(|ip| ip[20..].to_vec()).collect()
-}
-
 #[test]
 fn a_request_of_linux_gets_all_its_answers_at_once() {
     for name in ["plain_ccid2.pcap", "plain_ccid5.pcap"] {
         let packets = capture(name);
-        let request = Packet::parse(&packets[0]).unwrap();
+        let request = Packet::parse(&packets[0].1).unwrap();
         assert_eq!(request.header.ptype, PacketType::Request);
         let cfg = Config {
             service_code: request.header.service_code.unwrap(),
@@ -238,9 +229,9 @@ fn a_response_of_linux_opens_a_client() {
         let packets = capture(name);
         let at = packets
             .iter()
-            .position(|p| Packet::parse(p).is_ok_and(|p| p.header.ptype == PacketType::Response))
+            .position(|(_, p)| Packet::parse(p).is_ok_and(|p| p.header.ptype == PacketType::Response))
             .unwrap();
-        let mut bytes = packets[at].clone();
+        let mut bytes = packets[at].1.clone();
         let theirs = Packet::parse(&bytes).unwrap().header;
         let now = Time::from_millis(5);
         let cfg = Config {

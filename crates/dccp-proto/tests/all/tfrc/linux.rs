@@ -1,32 +1,13 @@
 //! Feeds a capture of Linux with CCID 3 to our halves. Linux sent one packet of 1,000 bytes every 8 ms.
 
 use super::ccids;
+use crate::captures::capture;
 use crate::common::route;
 use dccp_proto::Side;
 use dccp_proto::ccid::{self, AckDue, Arrival, Feedback, HalfConfig};
 use dccp_proto::{Connection, Ecn, Outbox};
 use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
 use mpdccp_units::{Duration, Time};
-
-/// Returns the time and DCCP packet of each frame. The frames are Ethernet and IPv4 without options.
-fn capture() -> Vec<(Time, Vec<u8>)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pcaps/plain_ccid3.pcap");
-    let file = std::fs::read(path).unwrap();
-    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
-    assert_eq!((word(0), word(20)), (0xa1b2_c3d4, 1));
-    let mut frames = Vec::new();
-    let mut at = 24;
-    while at < file.len() {
-        let since = u64::from(word(at) - word(24)) * 1_000_000 + u64::from(word(at + 4));
-        let end = at + 16 + word(at + 8) as usize;
-        let ip = &file[at + 16 + 14..end];
-        assert_eq!((ip[0], ip[9]), (0x45, 33));
-        let len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        frames.push((Time::from_micros(since), ip[20..len].to_vec()));
-        at = end;
-    }
-    frames
-}
 
 fn config(first: &Packet<'_>) -> HalfConfig {
     HalfConfig::new(1500, first.header.seq, Some(Duration::from_micros(500)))
@@ -45,7 +26,7 @@ fn ndp(packet: &Packet<'_>) -> Option<u64> {
 
 #[test]
 fn our_receiver_measures_what_linux_measures() {
-    let frames = capture();
+    let frames = capture("plain_ccid3.pcap");
     let packets: Vec<(Time, Packet<'_>)> =
         frames.iter().map(|(at, bytes)| (*at, Packet::parse(bytes).unwrap())).collect();
     let client = packets[0].1.header.src_port;
@@ -88,7 +69,7 @@ fn our_receiver_measures_what_linux_measures() {
 
 #[test]
 fn our_sender_obeys_what_linux_reports() {
-    let frames = capture();
+    let frames = capture("plain_ccid3.pcap");
     let packets: Vec<(Time, Packet<'_>)> =
         frames.iter().map(|(at, bytes)| (*at, Packet::parse(bytes).unwrap())).collect();
     let client = packets[0].1.header.src_port;
@@ -117,7 +98,7 @@ fn our_sender_obeys_what_linux_reports() {
 
 #[test]
 fn a_request_of_linux_is_answered_with_what_it_insists_on() {
-    let frames = capture();
+    let frames = capture("plain_ccid3.pcap");
     let request = Packet::parse(&frames[0].1).unwrap();
     let mut config = ccids(3, 3);
     config.service_code = request.header.service_code.unwrap();

@@ -25,6 +25,11 @@ pub(crate) fn write(path: &Path, packets: &[Vec<u8>]) {
 
 /// Reads the IP packets of a little-endian capture, without link headers.
 pub(crate) fn read(path: &Path) -> Vec<Vec<u8>> {
+    read_timed(path).into_iter().map(|(_, packet)| packet).collect()
+}
+
+/// Like [`read`], and returns each packet's time, in microseconds since the second of the first packet.
+pub(crate) fn read_timed(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let file = std::fs::read(path).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     assert!(matches!(word(0), 0xa1b2_c3d4 | 0xa1b2_3c4d), "unknown byte order or format of {path:?}");
@@ -39,7 +44,10 @@ pub(crate) fn read(path: &Path) -> Vec<Vec<u8>> {
     while at < file.len() {
         let (captured, original) = (word(at + 8) as usize, word(at + 12) as usize);
         assert_eq!(captured, original, "truncated packet in {path:?}");
-        packets.push(file[at + 16 + link_header..at + 16 + captured].to_vec());
+        let seconds = u64::from(word(at).saturating_sub(word(24)));
+        let fraction = u64::from(word(at + 4)) / if word(0) == 0xa1b2_3c4d { 1_000 } else { 1 };
+        packets
+            .push((seconds * 1_000_000 + fraction, file[at + 16 + link_header..at + 16 + captured].to_vec()));
         at += 16 + captured;
     }
     packets
