@@ -125,7 +125,7 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     }
     if sim {
         for n in MANY {
-            jobs.add("many", &format!("many-{n}"), "ccid3", &[("flow.tcp.count", Value::from(n))])?;
+            jobs.add("with-tcp", &format!("many-{n}"), "ccid3", &[("flow.tcp.count", Value::from(n))])?;
         }
         jobs.add("fast-link", "fast-link", "ccid3", &[])?;
         for label in ASYMMETRIC {
