@@ -17,7 +17,7 @@ macro_rules! sets {
 }
 
 /// The built-in sets, with their files.
-pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profiles", "multipath"];
+pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "multipath"];
 
 /// A set of experiments.
 #[derive(Clone, Debug, Deserialize)]
