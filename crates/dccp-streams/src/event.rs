@@ -14,7 +14,8 @@ pub enum Event {
     Writable(StreamId),
     /// The peer has received everything that was written, and the end of the stream.
     Delivered(StreamId),
-    /// The peer reset the stream. Data may be missing.
+    /// The peer reset the stream. If all data that the peer had sent has arrived, it can still be read.
+    /// Otherwise, unread data is lost.
     Reset(StreamId, Reason),
     /// The peer stopped reading the stream.
     Stopped(StreamId, Reason),

@@ -171,7 +171,9 @@ impl Streams {
                     // report no event.
                     self.reset_send(id, reason);
                 } else if stream.recv.reset.is_some() && stream.recv.stopped.is_none() {
-                    stream.events.remove(Pending::READABLE);
+                    if stream.recv.available() == 0 {
+                        stream.events.remove(Pending::READABLE);
+                    }
                     self.notify(id, Pending::RESET);
                 }
             }

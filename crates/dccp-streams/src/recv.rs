@@ -74,7 +74,7 @@ impl RecvHalf {
     /// Returns the number of bytes that can be read.
     pub(crate) fn available(&self) -> u64 {
         match self.header {
-            Header::Here(_) if !self.is_discarded() => self.contiguous - self.read(),
+            Header::Here(_) => self.contiguous - self.read(),
             _ => 0,
         }
     }
@@ -86,18 +86,13 @@ impl RecvHalf {
 
     /// Returns whether more data is expected, and this end has not stopped reading.
     pub(crate) fn wants_more(&self) -> bool {
-        self.size.is_none() && !self.is_discarded()
-    }
-
-    /// Returns whether arriving data is discarded.
-    fn is_discarded(&self) -> bool {
-        self.reset.is_some() || self.stopped.is_some()
+        self.size.is_none() && self.stopped.is_none()
     }
 
     /// Returns whether nothing more is expected from the peer.
     pub(crate) fn is_done(&self) -> bool {
         match self.stopped {
-            _ if self.reset.is_some() => true,
+            _ if self.reset.is_some() => self.available() == 0,
             Some(_) => self.size.is_some(),
             None => self.end_read,
         }
@@ -136,14 +131,14 @@ impl RecvHalf {
         self.highest = self.highest.max(end);
         let known = self.contiguous.saturating_sub(offset).min(bytes.len() as u64);
         let mut new = 0;
-        if !self.is_discarded() {
+        if self.stopped.is_some() {
+            self.contiguous = self.highest;
+            self.chunks.release(pool, self.highest, true);
+        } else if self.reset.is_none() {
             let fresh = &bytes[known as usize..];
             self.chunks.store(pool, offset + known, fresh);
             new = self.arrived(offset + known..end);
             self.take_header(pool);
-        } else {
-            self.contiguous = self.highest;
-            self.chunks.release(pool, self.highest, true);
         }
         Ok((rise, new))
     }
@@ -215,11 +210,15 @@ impl RecvHalf {
         }
         let ended = self.size.is_some();
         self.set_size(size)?;
+        self.highest = size;
+        let whole = self.contiguous == size;
         // If the end of the stream and everything before it have arrived, a reset has no effect. The size in
         // a reset does not count as the end of the stream.
-        if !ended || self.contiguous < size {
+        if !(ended && whole) {
             self.reset = Some(reason);
-            self.highest = size;
+        }
+        // As with TCP in Linux, data that has arrived before the reset can still be read.
+        if !whole || self.header().is_none() {
             self.discard(pool);
         }
         Ok(rise)
@@ -323,7 +322,16 @@ mod tests {
         assert_eq!((half.available(), half.reset), (3, None));
         let mut half = with_header();
         data(&mut half, 3, b"abc", false).unwrap();
-        half.on_reset(pool, Reason::Reset, 6, 100).unwrap();
-        assert!(!half.is_finished(), "a reset counted as the end");
+        for _ in 0..2 {
+            half.on_reset(pool, Reason::Reset, 6, 100).unwrap();
+            assert_eq!(data(&mut half, 4, b"bc", false), Ok((0, 0)), "a late copy");
+            assert_eq!((half.peek(), half.is_done()), (&b"abc"[..], false));
+        }
+        half.consume(pool, 3);
+        assert!(half.is_done() && !half.is_finished(), "a reset counted as the end");
+        let mut half = RecvHalf::default();
+        data(&mut half, 0, &[0], false).unwrap();
+        half.on_reset(pool, Reason::Reset, 1, 100).unwrap();
+        assert_eq!((half.read(), half.is_done()), (1, true), "the stream ended within its header");
     }
 }

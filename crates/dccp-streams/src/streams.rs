@@ -232,12 +232,15 @@ impl Streams {
     /// Reads bytes. If the result is 0 and `buf` is not empty, the stream has ended.
     ///
     /// # Errors
-    /// [`StreamError::Blocked`] if nothing has arrived, [`StreamError::Reset`] if the stream was reset or
-    /// stopped.
+    /// [`StreamError::Blocked`] if nothing has arrived, [`StreamError::Reset`] if the stream was stopped, or
+    /// was reset and all bytes that had arrived have been read.
     pub fn read(&mut self, id: StreamId, buf: &mut [u8]) -> Result<usize, StreamError> {
         let mut done = 0;
         while done < buf.len() {
-            let bytes = self.peek(id)?;
+            let bytes = match self.peek(id) {
+                Err(_) if done > 0 => break,
+                bytes => bytes?,
+            };
             let len = bytes.len().min(buf.len() - done);
             if len == 0 {
                 break;
@@ -255,13 +258,13 @@ impl Streams {
     /// nothing has arrived or the stream has ended. To remove the bytes, call [`consume`](Self::consume).
     ///
     /// # Errors
-    /// [`StreamError::Reset`] if the stream was reset or stopped.
+    /// [`StreamError::Reset`] as for [`read`](Self::read).
     pub fn peek(&self, id: StreamId) -> Result<&[u8], StreamError> {
-        let stream = self.streams.get(&id.0).ok_or(StreamError::Unknown)?;
-        if stream.recv.reset.is_some() || stream.recv.stopped.is_some() {
+        let recv = &self.streams.get(&id.0).ok_or(StreamError::Unknown)?.recv;
+        if recv.stopped.is_some() || recv.reset.is_some() && recv.available() == 0 {
             return Err(StreamError::Reset);
         }
-        Ok(stream.recv.peek())
+        Ok(recv.peek())
     }
 
     /// Removes the first `len` bytes that [`peek`](Self::peek) returned. With `len` 0, this acknowledges the

@@ -60,8 +60,8 @@ impl ByteStream {
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why no more bytes will arrive. If the connection ends, bytes
-    /// that have arrived can still be read before the error. If the peer resets the stream, such bytes are
-    /// discarded.
+    /// that have arrived can still be read before the error. The same applies if the peer resets the stream
+    /// and all bytes that it had sent have arrived.
     pub fn read_timeout(&self, into: &mut [u8], timeout: Option<Duration>) -> Result<usize, StreamError> {
         self.here()?;
         let mut more = false;

@@ -72,6 +72,8 @@ impl State {
         self.seen();
         if self.incoming.is_empty() && !into.is_empty() {
             return match self.no_reading {
+                // The session's streams still have bytes that arrived before the reset.
+                Some(StreamError::Reset(_)) if self.paused => None,
                 Some(error) => Some(Err(error)),
                 None => self.at_end.then_some(Ok(0)),
             };
@@ -218,10 +220,7 @@ impl Pipe {
         let mut state = lock(&self.state);
         match event {
             streams::Event::Delivered(_) => (state.delivered, state.news) = (true, true),
-            streams::Event::Reset(_, why) => {
-                state.incoming.clear();
-                state.no_reading = Some(StreamError::Reset(code(why)));
-            }
+            streams::Event::Reset(_, why) => state.no_reading = Some(StreamError::Reset(code(why))),
             streams::Event::Stopped(_, why) => {
                 state.outgoing.clear();
                 // If this end has reset the stream, its writers already know that it ended.
@@ -244,6 +243,7 @@ impl Pipe {
             state.no_reading = state.no_reading.or(over);
         }
         state.no_writing = state.no_writing.or(over);
+        state.paused = false;
         state.announce();
         drop(state);
         self.notify();
@@ -316,6 +316,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpdccp_units::Time;
 
     /// The peer's window may hold back bytes that have left the pipe.
     #[test]
@@ -327,6 +328,38 @@ mod tests {
         assert!(lock(&pipe.state).outgoing.is_empty() && pipe.holds(&all));
         all.reset(pipe.id, streams::Reason::Cancelled).unwrap();
         assert!(!pipe.holds(&all));
+    }
+
+    /// The pipe has too little room for all bytes that arrived before the reset.
+    #[test]
+    fn bytes_that_arrived_before_a_reset_are_read_first() {
+        let roles = [streams::Role::Client, streams::Role::Server];
+        let [mut here, mut there] = roles.map(|role| Streams::new(role, streams::Config::default()));
+        let (now, mut packet) = (Time::from_millis(1), [0; 1_400]);
+        let mut deliver = |from: &mut Streams, to: &mut Streams| {
+            while let Some(len) = from.poll_transmit(now, 0, 0, None, 0, &mut packet) {
+                to.handle_packet(now, &packet[..len]);
+            }
+        };
+        let id = here.open(&[], 0).unwrap();
+        here.write(id, &[7; 3_000]).unwrap();
+        deliver(&mut here, &mut there);
+        there.accept(id, &[]).unwrap();
+        let pipe = Pipe::new(SessionId(0), id, SHARED);
+        pipe.exchange(&mut there, SHARED);
+        here.reset(id, streams::Reason::Application(9)).unwrap();
+        deliver(&mut here, &mut there);
+        std::iter::from_fn(|| there.poll_event()).for_each(|event| pipe.on_event(event));
+        let (mut read, mut buf) = (0, [0; 4_000]);
+        let error = loop {
+            let result = lock(&pipe.state).read(&mut buf);
+            match result {
+                Some(Ok(len)) => read += len,
+                Some(Err(error)) => break error,
+                None => pipe.exchange(&mut there, SHARED),
+            }
+        };
+        assert_eq!((read, error), (3_000, StreamError::Reset(9)));
     }
 
     /// A peer decides how many streams there are and how fast it reads them, so the memory of all pipes

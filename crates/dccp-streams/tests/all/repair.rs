@@ -172,6 +172,20 @@ fn a_later_reset_follows_what_was_written_before() {
     assert!(net.events(1).contains(&Event::Reset(id, Reason::Reset)));
 }
 
+/// As with TCP in Linux, a reset does not discard data that has arrived before.
+#[test]
+fn a_late_reader_gets_what_arrived_before_a_reset() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 20)]);
+    let id = net.stream(0);
+    net.ends[0].write(id, b"answer").unwrap();
+    net.ends[0].reset_later(id, Reason::Reset).unwrap();
+    net.run(ms(500));
+    let (reset, stopped) = (Event::Reset(id, Reason::Reset), Event::Stopped(id, Reason::Reset));
+    assert_eq!(net.events(1), [Event::Readable(id), reset, stopped]);
+    assert_eq!(net.ends[1].read(id, &mut [0; 9]), Ok(6));
+    assert!(net.ends.iter().all(|end| end.is_empty()));
+}
+
 /// An end owes an acknowledgement that no path can carry, and the packet that it sent before is lost.
 #[test]
 fn an_acknowledgement_that_waits_for_a_path_hides_no_timer() {

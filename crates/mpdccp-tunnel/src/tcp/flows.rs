@@ -3,7 +3,7 @@
 
 use super::dead::{self, Dead};
 use super::routes::{Routes, StreamPeer, class_of};
-use super::transfer::{PRIORITY, write};
+use super::transfer::{PRIORITY, read, write};
 use super::{announce, journal};
 use crate::Cx;
 use crate::action::Action;
@@ -333,9 +333,14 @@ impl Flows {
 
     /// Handles a reset of the stream by the far end.
     fn on_reset(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
-        let Some(carried) = self.carried.get(&flow) else { return };
-        if carried.ours && !carried.open {
+        let Some(&Carried { session, stream, ours, open, .. }) = self.carried.get(&flow) else { return };
+        if ours && !open {
             return self.refuse(cx, flow, announce::refusal(why));
+        }
+        // The host gets the data first that arrived before the reset.
+        let rest = cx.endpoint.streams(cx.now, session, |s| read(s, stream, usize::MAX));
+        if let Some((bytes, _)) = rest.filter(|(bytes, _)| !bytes.is_empty()) {
+            cx.out.push(Action::Tcp(Command::Data(flow, bytes)));
         }
         self.reset_host(cx, flow);
         self.reset_stream(cx, flow, why);

@@ -93,6 +93,10 @@ impl World {
     }
 }
 
+fn bytes(told: &[Told]) -> usize {
+    told.iter().map(|told| if let Told::Data(_, data) = told { data.len() } else { 0 }).sum()
+}
+
 #[test]
 fn a_connection_is_opened_at_the_far_end_and_its_bytes_and_ends_pass() {
     let mut world = world(STREAMS, STREAMS);
@@ -121,13 +125,10 @@ fn no_more_is_handed_to_a_socket_than_it_takes() {
         world.says(0, Event::Data(near, vec![7; 64 << 10]));
         world.run(Duration::from_secs(1));
     }
-    let bytes = |told: Vec<Told>| -> usize {
-        told.iter().map(|told| if let Told::Data(_, data) = told { data.len() } else { 0 }).sum()
-    };
-    let first = bytes(world.told(SERVER));
+    let first = bytes(&world.told(SERVER));
     assert!((256 << 10..320 << 10).contains(&first), "{first}");
     world.says(SERVER, Event::Consumed(far, 100_000));
-    let more = bytes(world.told(SERVER));
+    let more = bytes(&world.told(SERVER));
     assert!((90_000..170_000).contains(&more), "{more}");
 }
 
@@ -174,6 +175,13 @@ fn what_a_host_sent_before_its_reset_arrives_first() {
     world.says(SERVER, Event::Reset(far));
     world.run(SOON);
     assert_eq!(world.told(0), [Told::Data(near, b"answer".to_vec()), Told::Reset(near)]);
+    // The queue of the socket is full.
+    let [near, far] = world.open(1_001);
+    (0..5).for_each(|_| world.says(0, Event::Data(near, vec![7; 64 << 10])));
+    world.says(0, Event::Reset(near));
+    world.run(SOON);
+    let told = world.told(SERVER);
+    assert_eq!((bytes(&told), told.last()), (5 << 16, Some(&Told::Reset(far))));
 }
 
 #[test]
