@@ -429,8 +429,7 @@ impl Tunnel {
         }
         if self.cfg.is_client() {
             client::watch(cx, peers, paths, &mut self.assigned);
-            let flows = &self.flows;
-            leaving::watch(cx, peers, |session| flows.as_ref().is_some_and(|f| f.of_session(session) > 0));
+            leaving::watch(cx, peers);
         }
         self.session_routes.watch(cx);
         self.listener.watch(cx, peers);

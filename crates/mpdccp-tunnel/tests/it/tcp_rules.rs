@@ -408,9 +408,10 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
     world.run(Duration::from_secs(1));
     world.hosts.iter_mut().for_each(|host| host.told.clear());
-    for (host, flow) in [(0, near), (SERVER, far)] {
-        world.says(host, Event::Finished(flow));
-        world.says(host, Event::Ended(flow));
+    let reads = |flow| Event::Consumed(flow, 1 << 20);
+    for event in [Event::Finished as fn(Flow) -> Event, reads, reads, reads, reads, Event::Ended] {
+        world.says(0, event(near));
+        world.says(SERVER, event(far));
     }
     world.run(Duration::from_secs(10));
     assert_eq!((sockets(&world), world.tcp(0).flows, world.tcp(SERVER).flows), (2, 1, 0));
@@ -418,6 +419,21 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     assert_eq!(world.server_of(0), Some(other));
     assert!(!world.told(0).iter().any(|told| matches!(told, Told::Reset(_))));
     assert!(world.reaches(0, other));
+}
+
+#[test]
+fn a_session_that_is_left_delivers_what_a_host_sent_before_its_reset() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, far] = world.open(1_000);
+    world.command(SERVER, &Command::Drain);
+    world.run(Duration::from_secs(10));
+    world.hosts[SERVER].stopped = true;
+    world.says(0, Event::Data(near, b"last".to_vec()));
+    world.says(0, Event::Reset(near));
+    world.run(Duration::from_secs(1));
+    world.hosts[SERVER].stopped = false;
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.told(SERVER), [Told::Data(far, b"last".to_vec()), Told::Reset(far)]);
 }
 
 #[test]
