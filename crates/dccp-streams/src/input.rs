@@ -9,6 +9,7 @@ use crate::streams::Streams;
 use crate::wire::{self, Frame};
 use crate::{Reason, StreamError, StreamId};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use mpdccp_units::Time;
 
 /// Maximum number of the peer's paths for which arrived packets are recorded. A new path replaces the one
@@ -62,11 +63,11 @@ impl Streams {
             Sent::SessionWindow | Sent::Streams => Some(0),
         };
         for at in 0..self.paths.len() {
-            for other in 0..self.paths.len() {
-                if self.paths[at].is_much_slower_than(&self.paths[other]) {
-                    let may = self.paths[other].classes();
-                    self.paths[at].give_up_stuck(now, |sent| class(sent).is_some_and(&may), &mut self.fates);
-                }
+            let faster = self.paths.iter().filter(|other| self.paths[at].is_much_slower_than(other));
+            let may: Vec<_> = faster.map(Path::classes).collect();
+            let moves = |sent: &Sent| class(sent).is_some_and(|class| may.iter().any(|may| may(class)));
+            if !may.is_empty() {
+                self.paths[at].give_up_stuck(now, moves, &mut self.fates);
             }
         }
     }

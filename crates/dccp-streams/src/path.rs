@@ -88,6 +88,8 @@ pub(crate) struct Path {
     patience: u32,
     /// Time at which a packet last requested an immediate acknowledgement.
     asked: Option<Time>,
+    /// When to look for stuck packets again.
+    look_at: Time,
     /// Bit set of the classes that the owner has offered this path to.
     classes: [u64; 4],
 }
@@ -114,6 +116,7 @@ impl Path {
             backoff: 0,
             patience: 0,
             asked: None,
+            look_at: now,
             classes: [0; 4],
         }
     }
@@ -358,9 +361,11 @@ impl Path {
 
     /// Declares packets lost that have been in flight much longer than usual and have a frame that `moves`.
     /// The probe timer does not expire for them if the path has become slow but still delivers the packets
-    /// ahead of them.
+    /// ahead of them. Looks for such packets only now and then, because there may be thousands that do not
+    /// move.
     pub(crate) fn give_up_stuck(&mut self, now: Time, moves: impl Fn(&Sent) -> bool, fates: &mut Fates) {
-        let Some(usual) = self.rtt.recent_min() else { return };
+        let Some(usual) = self.rtt.recent_min().filter(|_| self.look_at <= now) else { return };
+        self.look_at = now + MAX_ACK_DELAY;
         let wait = RttEstimator::INITIAL_RTO + usual * 2;
         self.advance();
         for number in self.oldest..self.next_number() {
@@ -380,5 +385,31 @@ impl Path {
             }
         }
         self.advance();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+
+    /// Thousands of packets may be stuck, and packets of other paths keep arriving.
+    #[test]
+    fn stuck_packets_that_may_not_move_are_rarely_examined() {
+        let (start, examined) = (Time::from_millis(1), Cell::new(0));
+        let mut path = Path::new(0, 0, start, Some(Duration::from_millis(20)));
+        for _ in 0..1_000 {
+            path.push_frame(Sent::SessionWindow);
+            path.on_sent(start);
+        }
+        let stays = |_: &Sent| {
+            examined.set(examined.get() + 1);
+            false
+        };
+        for n in 0..10_000 {
+            let now = start + Duration::from_secs(2) + Duration::from_micros(10) * n;
+            path.give_up_stuck(now, stays, &mut Fates::default());
+        }
+        assert_eq!(examined.get(), 4 * 1_000, "examined more than once in 25 ms");
     }
 }
