@@ -100,7 +100,7 @@ pub use {
     seed::random_seed,
     udp::UdpEncapsulation,
     watch::{HostWatch, has_ipv6, interfaces_like},
-    window_clamp::set_window_clamp,
+    window_clamp::{receive_rtt, set_window_clamp},
 };
 #[cfg(feature = "tun")]
 pub use {

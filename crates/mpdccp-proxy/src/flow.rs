@@ -2,7 +2,7 @@
 //! read from it.
 
 use crate::receive_buffer::ReceiveBuffer;
-use dccp_net::set_window_clamp;
+use dccp_net::{receive_rtt, set_window_clamp};
 use mpdccp_units::Time;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
@@ -160,6 +160,7 @@ impl Connection {
                     self.read_ended = n == 0;
                     self.credit = self.credit.saturating_sub(n as u64);
                     let now = Time::ZERO + self.established.elapsed();
+                    self.buffer.on_rtt(receive_rtt(&self.socket).unwrap_or_default());
                     if self.buffer.on_read(now, n as u64, self.credit == 0) {
                         self.limit_buffer();
                     }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 /// Time between two changes of the size, unless the round-trip time is longer.
 const PERIOD: Duration = Duration::from_millis(50);
-/// How long data may wait in the buffer at the rate at which it is read.
+/// How long data may wait in the buffer at the rate at which it is read. If this rate doubles, the data still
+/// lasts for a [`PERIOD`], after which the size follows.
 const WAIT: Duration = Duration::from_millis(100);
 /// Longest round-trip time that counts. In a handshake that takes longer, a segment was probably repeated
 /// (RFC 6298).
@@ -23,7 +24,8 @@ const MOST: u32 = 3 << 20;
 /// Computes the size of a receive buffer.
 #[derive(Debug)]
 pub struct ReceiveBuffer {
-    /// Round-trip time to the host.
+    /// Round-trip time to the host during the handshake, and as measured since.
+    first_rtt: Duration,
     rtt: Duration,
     /// Start of the running period, and number of bytes read in it.
     since: Time,
@@ -37,7 +39,14 @@ impl ReceiveBuffer {
     /// Creates the buffer of a connection that was established at `now`, after a handshake of `rtt`.
     #[must_use]
     pub fn new(now: Time, rtt: Duration) -> ReceiveBuffer {
-        ReceiveBuffer { rtt: rtt.min(LONGEST), since: now, read: 0, stopped: false, size: LEAST }
+        let rtt = rtt.min(LONGEST);
+        ReceiveBuffer { first_rtt: rtt, rtt, since: now, read: 0, stopped: false, size: LEAST }
+    }
+
+    /// Handles a new measurement of the round-trip time. Other traffic of the host may make it much longer
+    /// than it was during the handshake.
+    pub fn on_rtt(&mut self, rtt: Duration) {
+        self.rtt = rtt.min(LONGEST).max(self.first_rtt);
     }
 
     /// Returns the number of bytes of the host that fit into the buffer.
@@ -52,7 +61,7 @@ impl ReceiveBuffer {
     /// The buffer is twice what is read in a round-trip time, so that the host's rate can double, plus what
     /// is read in a tenth of a second. It shrinks by at most a sixteenth per period, because the kernel
     /// discards data that the host may send but that does not fit. It does not shrink while everything is
-    /// read as it arrives: no data waits then, and if the way to the host has become longer, a smaller
+    /// read as it arrives: no data waits then, and if the round-trip time is longer than known, a smaller
     /// buffer would slow the host down, and therefore shrink again.
     pub fn on_read(&mut self, now: Time, bytes: u64, stops: bool) -> bool {
         self.read += bytes;
@@ -103,6 +112,21 @@ mod tests {
             buffer.on_read(Time::from_millis(100 + 300 * at), size.into(), false);
         }
         assert_eq!(buffer.size(), size);
+    }
+
+    #[test]
+    fn a_host_whose_round_trip_has_become_longer_can_still_double_its_rate() {
+        let mut buffer = ReceiveBuffer::new(Time::ZERO, Duration::from_millis(2));
+        buffer.on_rtt(Duration::from_millis(300));
+        for round in 1..7 {
+            let size = u64::from(buffer.size());
+            buffer.on_read(Time::from_millis(300 * round), size, false);
+            assert!(u64::from(buffer.size()) >= (2 * size).min(u64::from(MOST)), "{round}");
+        }
+        assert_eq!(buffer.size(), MOST);
+        // The measurement is not the largest one for good.
+        buffer.on_rtt(Duration::ZERO);
+        assert_eq!(buffer.rtt, Duration::from_millis(2));
     }
 
     /// The host's answer was lost several times.
