@@ -134,7 +134,9 @@ impl FlowTable {
         }
         let in_handshake = matches!(entry.state, State::Accepting);
         entry.drop_syn = segment.finishes || segment.resets || entry.drop_syn && !in_handshake;
-        if !segment.resets {
+        // After a retransmission, the next segment is still the same.
+        let repeats = matches!(entry.state, State::Open) && segment.end().wrapping_sub(entry.next) > 1 << 31;
+        if !(segment.resets || segment.opens || repeats) {
             entry.next = segment.end();
         }
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }

@@ -339,6 +339,13 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
     // An acknowledgement, retransmitted data and a retransmitted FIN are not keepalives.
     let again = [numbered(1_000, 12, b""), numbered(1_000, 8, b"data"), numbered(1_000, 12, b"")];
     assert!(again.iter().all(|packet| says(&mut table, packet) == Verdict::Proxy(flow)));
+    // The host retransmits a segment and then falls silent.
+    for packet in [numbered(1_000, 12, b"more"), numbered(1_000, 8, b"data")] {
+        assert_eq!(says(&mut table, &packet), Verdict::Proxy(flow));
+    }
+    for _ in 0..2 {
+        assert_eq!(says(&mut table, &numbered(1_000, 15, b"")), Verdict::Keepalive(flow));
+    }
     let fin = segment(1, 2, 1_000, |tcp| tcp.ack(1).fin());
     assert_eq!(
         (says(&mut table, &fin), says(&mut table, &fin)),
