@@ -13,8 +13,8 @@ mpdccp_units::named! {
     /// returns the counters in the order of the variants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum AsPacket {
-        /// The proxy has not seen the flow's SYN. Segments are counted individually, because the proxy does
-        /// not store such flows.
+        /// The segment is no SYN, and its flow is not known: the proxy has not seen the SYN, or let the flow
+        /// travel as packets. Segments are counted individually, because the proxy does not store such flows.
         Midstream = "midstream",
         /// The SYN has an option for MD5, TCP-AO or Multipath TCP.
         EndToEndOption = "end_to_end_option",
