@@ -160,7 +160,9 @@ impl Connection {
                     self.read_ended = n == 0;
                     self.credit = self.credit.saturating_sub(n as u64);
                     let now = Time::ZERO + self.established.elapsed();
-                    self.buffer.on_rtt(receive_rtt(&self.socket).unwrap_or_default());
+                    if self.buffer.is_due(now) {
+                        self.buffer.on_rtt(receive_rtt(&self.socket).unwrap_or_default());
+                    }
                     if self.buffer.on_read(now, n as u64, self.credit == 0) {
                         self.limit_buffer();
                     }

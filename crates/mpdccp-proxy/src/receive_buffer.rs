@@ -8,7 +8,8 @@
 use mpdccp_units::Time;
 use std::time::Duration;
 
-/// Time between two changes of the size, unless the round-trip time is longer.
+/// Time between two changes of the size, unless the round trip of the handshake took longer. A later
+/// measurement does not count here, because it is too long at first if the host has been silent.
 const PERIOD: Duration = Duration::from_millis(50);
 /// How long data may wait in the buffer at the rate at which it is read. If this rate doubles, the data still
 /// lasts for a [`PERIOD`], after which the size follows.
@@ -46,6 +47,12 @@ impl ReceiveBuffer {
         ReceiveBuffer { first_rtt: rtt, rtt, since: now, read: 0, stopped: false, size: LEAST }
     }
 
+    /// Returns whether the next read ends the running period.
+    #[must_use]
+    pub fn is_due(&self, now: Time) -> bool {
+        now.since(self.since) >= self.first_rtt.max(PERIOD)
+    }
+
     /// Handles a new measurement of the round-trip time. Other traffic of the host may make it much longer
     /// than it was during the handshake.
     pub fn on_rtt(&mut self, rtt: Duration) {
@@ -69,10 +76,10 @@ impl ReceiveBuffer {
     pub fn on_read(&mut self, now: Time, bytes: u64, stops: bool) -> bool {
         self.read += bytes;
         self.stopped |= stops;
-        let elapsed = now.since(self.since);
-        if elapsed < self.rtt.max(PERIOD) {
+        if !self.is_due(now) {
             return false;
         }
+        let elapsed = now.since(self.since);
         let read_in = |time: Duration| (self.read as f64 * time.div_duration_f64(elapsed)) as u32;
         let wanted = read_in(WAIT).min(MOST_WAITING).saturating_add(read_in(2 * self.rtt));
         let least = if self.stopped { self.size / 16 * 15 } else { self.size };
