@@ -7,6 +7,7 @@ use super::transfer::{CHUNK, read};
 use crate::Cx;
 use crate::action::Action;
 use crate::peers::Peers;
+use dccp_streams::Reason;
 use mpdccp_proxy::{Command, Flow};
 use mpdccp_units::Time;
 
@@ -36,11 +37,28 @@ impl Flows {
                 cx.out.push(Action::Tcp(Command::Data(flow, bytes)));
             }
             if ended {
-                cx.out.push(Action::Tcp(Command::Finish(flow)));
+                carried.ended = true;
+                match carried.stopped {
+                    Some(why) => return self.on_reset(cx, flow, why),
+                    None => cx.out.push(Action::Tcp(Command::Finish(flow))),
+                }
             }
             if ended || !more {
                 return;
             }
+        }
+    }
+
+    /// Handles a far end that takes no more data, because its host has reset the connection. The data that
+    /// this host sent before comes first. Until it has arrived, drops the data of the host at this end, which
+    /// may have to write before it reads.
+    pub(super) fn on_stopped(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
+        match self.carried.get_mut(&flow) {
+            Some(carried) if carried.open && !carried.ended => {
+                carried.stopped = Some(why);
+                self.fill_stream(cx, flow);
+            }
+            _ => self.on_reset(cx, flow, why),
         }
     }
 

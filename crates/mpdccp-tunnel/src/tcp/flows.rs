@@ -62,6 +62,10 @@ pub(super) struct Carried {
     over: bool,
     /// Whether the host has reset the connection.
     reset: bool,
+    /// Whether the end of the far host's data has been read.
+    pub(super) ended: bool,
+    /// If the far host takes no more data: the reason.
+    pub(super) stopped: Option<Reason>,
 }
 
 /// All flows of one end.
@@ -201,6 +205,8 @@ impl Flows {
             unwritten: 0,
             over: false,
             reset: false,
+            ended: false,
+            stopped: None,
         };
         self.carried.insert(flow, carried);
     }
@@ -256,9 +262,14 @@ impl Flows {
                 }
             }
             Event::Delivered(_) => {}
-            Event::Reset(stream, why) | Event::Stopped(stream, why) => {
+            Event::Reset(stream, why) => {
                 if let Some(flow) = flow(stream) {
                     self.on_reset(cx, flow, why);
+                }
+            }
+            Event::Stopped(stream, why) => {
+                if let Some(flow) = flow(stream) {
+                    self.on_stopped(cx, flow, why);
                 }
             }
         }
@@ -332,7 +343,7 @@ impl Flows {
     }
 
     /// Handles a reset of the stream by the far end.
-    fn on_reset(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
+    pub(super) fn on_reset(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
         let Some(&Carried { session, stream, ours, open, .. }) = self.carried.get(&flow) else { return };
         if ours && !open {
             return self.refuse(cx, flow, announce::refusal(why));
@@ -448,12 +459,15 @@ impl Flows {
     }
 
     /// Copies as much of the host's data to the stream as the stream accepts. The host may then send more.
-    fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+    pub(super) fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, credit, finished, over, reset, .. } = carried;
         let stream = *stream;
         let done = cx.endpoint.streams(cx.now, *session, |s| {
             let done = write(s, stream, waiting, taken, *finished);
+            if *reset {
+                let _ = s.stop(stream, Reason::Reset);
+            }
             if *reset && waiting.is_empty() {
                 // The far host gets the data first.
                 let _ = s.reset_later(stream, Reason::Reset);

@@ -9,7 +9,7 @@ pub(super) const PRIORITY: u8 = 3;
 pub(super) const CHUNK: usize = 64 << 10;
 
 /// Writes as many blocks as the stream accepts. If `finished` is set, ends the stream after the last block.
-/// Returns the number of bytes written, and whether the stream was ended.
+/// Returns the number of bytes written or dropped, and whether the stream was ended.
 pub(super) fn write(
     streams: &mut Streams,
     stream: StreamId,
@@ -25,8 +25,11 @@ pub(super) fn write(
                 *taken += n;
             }
             Err(StreamError::Blocked) => return (written, false),
-            // The stream was reset. Another event reports the reset, so drop the data.
-            Err(_) => *taken = first.len(),
+            // The far host takes no more data. Another event reports the reset, so drop the data.
+            Err(_) => {
+                written += (first.len() - *taken) as u64;
+                *taken = first.len();
+            }
         }
         if *taken == first.len() {
             waiting.pop_front();

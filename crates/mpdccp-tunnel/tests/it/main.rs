@@ -9,6 +9,7 @@ mod reload;
 mod servers;
 mod sizes;
 mod tcp;
+mod tcp_resets;
 mod tcp_rules;
 mod tls;
 mod world;

@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-fn bytes(told: &[Told]) -> usize {
+pub(crate) fn bytes(told: &[Told]) -> usize {
     told.iter().map(|told| if let Told::Data(_, data) = told { data.len() } else { 0 }).sum()
 }
 
