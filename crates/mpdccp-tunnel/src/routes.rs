@@ -5,6 +5,7 @@ use crate::Cx;
 use crate::action::Action;
 use crate::client::servers::SILENT;
 use crate::config::{Config, Remote, Routes};
+use crate::peer::Peer;
 use crate::peers::Peers;
 use ipnet::IpNet;
 use mpdccp_units::Time;
@@ -75,22 +76,27 @@ impl SessionRoutes {
         self.set.extend((!after.is_empty()).then_some((number, after)));
     }
 
-    /// Applies a new configuration to the routes.
+    /// Applies a new configuration to the routes. The routes of a client in a short outage stay.
     pub(crate) fn reload(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
-        let after = self.set.keys().map(|number| (*number, wanted_of(cx, peers, *number)));
+        let open = |number: &usize| peers.get(*number).filter(|peer| peer.session.is_some());
+        let after = self.set.keys().filter_map(|number| Some((*number, nets_of(open(number)?))));
         let after: BTreeMap<usize, Vec<IpNet>> = after.collect();
         let all =
             |routes: &BTreeMap<usize, Vec<IpNet>>| routes.values().flatten().copied().collect::<Vec<_>>();
         // Change all routes in one call, because a network may move from one peer to another.
         change(cx, &all(&self.set), &all(&after), false);
+        self.silent.retain(|number, _| after.contains_key(number));
         self.set = after;
-        self.silent.clear();
     }
 }
 
 fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
     let peer = peers.get(number).filter(|peer| !peer.up(cx).is_empty());
-    peer.map_or_else(Vec::new, |peer| peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect())
+    peer.map_or_else(Vec::new, nets_of)
+}
+
+fn nets_of(peer: &Peer) -> Vec<IpNet> {
+    peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect()
 }
 
 /// Adds new routes, and deletes routes that are no longer needed. If `renew` is set, also sets all other

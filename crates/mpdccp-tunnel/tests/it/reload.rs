@@ -2,9 +2,11 @@
 
 use crate::features::{assigned, logged};
 use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up, up_with};
+use ipnet::IpNet;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{Answer, Command};
 use mpdccp_units::Duration;
+use std::net::IpAddr;
 
 #[test]
 fn a_reload_adds_and_removes_paths_and_keeps_the_session() {
@@ -162,4 +164,29 @@ fn a_route_from_the_server_ends_when_the_file_no_longer_allows_it() {
     let text = world.hosts[0].text.replace(", \"10.9.0.0/16\"", "");
     world.reload(0, &text);
     assert!(world.hosts[0].routes.is_empty(), "{:?}", world.hosts[0].routes);
+}
+
+/// Routers take seconds to react when a route disappears and returns.
+#[test]
+fn a_reload_keeps_the_route_to_a_client_in_a_short_outage() {
+    let text = server_text([true; CLIENTS], "routes = \"sessions\"");
+    let mut world = World::new([ClientFile::new(), ClientFile::new()], &text);
+    world.run(SOON);
+    let talk = |world: &mut World, packets: usize| {
+        for _ in 0..packets {
+            world.send(SERVERS[0], inner(0), 500);
+            world.run(Duration::from_millis(100));
+        }
+    };
+    for p in ["p0", "p1"] {
+        world.change(0, p, |access| access.up = false);
+    }
+    talk(&mut world, 15);
+    let paths = world.peer(SERVERS[0], "c0").unwrap().paths;
+    assert!(paths.iter().all(|path| path.state != "up"), "{paths:?}");
+    world.reload(SERVERS[0], &text);
+    let net = IpNet::from(IpAddr::from(inner(0)));
+    assert!(world.hosts[SERVERS[0]].routes.contains(&net));
+    talk(&mut world, 30);
+    assert!(!world.hosts[SERVERS[0]].routes.contains(&net), "the outage is no longer short");
 }
