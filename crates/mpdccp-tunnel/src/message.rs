@@ -18,6 +18,8 @@ const LONGEST_NAME: usize = 40;
 /// Size of the largest message, in bytes. With all headers, an encrypted message then fits into 576 bytes,
 /// the size of the IPv4 packets that every host must accept.
 const MAX_MESSAGE: usize = 484;
+/// Size of the largest message that is accepted. Earlier versions send messages of this size.
+const MAX_ACCEPTED: usize = 500;
 
 /// Addresses and routes that a server assigns to a client.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -120,7 +122,7 @@ impl Message {
                     names.push(name.to_owned());
                     rest = after;
                 }
-                (data.len() <= MAX_MESSAGE).then_some(Message::Names(names))
+                (data.len() <= MAX_ACCEPTED).then_some(Message::Names(names))
             }
             (GIVE, [high, low, entries @ ..]) => {
                 let mut gift = Gift { mtu: u16::from_be_bytes([*high, *low]), ..Gift::default() };
@@ -140,7 +142,7 @@ impl Message {
                         _ => return None,
                     }
                 }
-                let fits = rest.is_empty() && data.len() <= MAX_MESSAGE;
+                let fits = rest.is_empty() && data.len() <= MAX_ACCEPTED;
                 (fits && !gift.addresses.is_empty()).then_some(Message::Give(gift))
             }
             _ => None,
@@ -220,8 +222,11 @@ mod tests {
             assert_eq!(with(&[&[4, 8][..], &wrong].concat()), None);
         }
         // A server that sends more entries than fit wants to keep the client busy.
-        assert!(with(&[4u8, 24, 10, 0, 0, 5].repeat(80)).is_some());
-        assert_eq!(with(&[4u8, 24, 10, 0, 0, 5].repeat(81)), None);
+        assert!(with(&[4u8, 24, 10, 0, 0, 5].repeat(82)).is_some());
+        assert_eq!(with(&[4u8, 24, 10, 0, 0, 5].repeat(83)), None);
+        let list = |names: usize| Message::parse(&[&NAMES[..], &[1, b'x'].repeat(names)].concat());
+        assert!(list(249).is_some(), "500 bytes, as an earlier version may send");
+        assert_eq!(list(250), None);
         let named = |name: &[u8]| Message::parse(&[&NAMES[..], &[name.len() as u8], name].concat());
         assert!(named(b"dsl").is_some());
         for wrong in [&b""[..], b"\x1b[2J", b"a\nb", b"\xff", &[b'a'; LONGEST_NAME + 1]] {
