@@ -64,6 +64,12 @@ impl Core {
         self.net.take(now, mail, &mut self.endpoint);
     }
 
+    /// Sends the packets that the endpoint has ready, without waiting for the end of the turn.
+    pub fn transmit(&mut self, now: Time) {
+        self.endpoint.poll_transmit(now, &mut self.net.batch);
+        self.net.flush(now);
+    }
+
     /// Ends the loop after the packets of this turn have been sent.
     pub fn stop(&mut self) {
         self.running = false;

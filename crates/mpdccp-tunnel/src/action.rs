@@ -90,7 +90,8 @@ pub enum Action {
         /// Preshared key of both ends.
         preshared: PresharedKey,
     },
-    /// Drop a peer's channels and, from now on, all packets from the peer.
+    /// Send the packets that the endpoint has ready. Then drop the peer's channels and, from now on, all
+    /// packets from the peer.
     RemovePeer(u32),
     /// Change this end's key.
     SetPrivateKey(PrivateKey),

@@ -65,6 +65,8 @@ impl Streams {
         for id in theirs.map(|(id, _)| *id).collect::<Vec<_>>() {
             core.endpoint.abort(now, id);
         }
+        // The packets that tell the peer of the end of its connections need the channels.
+        core.transmit(now);
         if let Some(channels) = core.net.channels_mut() {
             channels.remove_peer(number);
         }

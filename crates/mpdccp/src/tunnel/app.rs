@@ -215,6 +215,8 @@ impl TunnelApp {
                 }
             }
             Action::RemovePeer(peer) => {
+                // The packets that tell the peer of the end of its session need the channels.
+                core.transmit(now);
                 if let Some(channels) = core.net.channels_mut() {
                     channels.remove_peer(peer);
                 }

@@ -167,6 +167,7 @@ fn reload_and_drain_reach_all_shards() {
         String::from_utf8_lossy(&output.stderr)
     );
     wait_for("the session of the removed peer has ended", || sessions(&bed) == [0, 1]);
+    wait_for("its client is told", || bed.log("c2").contains("session closed: aborted by the peer"));
     let status = bed.status("s");
     assert_eq!(
         (&status["peers"][0]["name"], &status["peers"][1]["name"]),
