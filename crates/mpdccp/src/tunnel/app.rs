@@ -149,7 +149,8 @@ impl TunnelApp {
         Ok(Interface { tun: self.tun.tun().queue()?, mtu: self.mtu })
     }
 
-    /// Executes the tunnel's actions.
+    /// Executes the tunnel's actions, and writes the collected packets to the interface. Every handler of an
+    /// event ends with this call.
     fn execute(&mut self, core: &mut Core, now: Time) {
         while let Some(action) = self.tunnel.poll_action() {
             if let Some(answer) = self.act(core, now, action) {
@@ -159,6 +160,8 @@ impl TunnelApp {
         if let Some(proxy) = &mut self.proxy {
             proxy.send();
         }
+        let written = self.tun.flush(|block| core.endpoint.put_block(block));
+        self.count(&written);
     }
 
     fn act(&mut self, core: &mut Core, now: Time, action: Action) -> Option<HostEvent> {
@@ -312,7 +315,7 @@ impl TunnelApp {
         for packet in packets {
             self.packet(core, now, Packet::HandedOver(packet));
         }
-        self.flush(core);
+        self.execute(core, now);
     }
 
     fn packet(&mut self, core: &mut Core, now: Time, packet: Packet) {
@@ -334,12 +337,6 @@ impl TunnelApp {
         if let Some(written) = self.tun.write(packet, |block| core.endpoint.put_block(block)) {
             self.count(&written);
         }
-    }
-
-    /// Writes the collected burst to the interface at the end of a turn.
-    fn flush(&mut self, core: &mut Core) {
-        let written = self.tun.flush(|block| core.endpoint.put_block(block));
-        self.count(&written);
     }
 
     fn count(&mut self, written: &Written) {
@@ -390,8 +387,6 @@ impl TunnelApp {
         let dropped = self.links.hand_over();
         self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
         self.execute(core, now);
-        // Write the ICMP errors about packets that are too large.
-        self.flush(core);
     }
 }
 
@@ -414,7 +409,7 @@ impl App for TunnelApp {
             if let Some(why) = failure {
                 self.on_host(core, now, HostEvent::Failed(format!("the TCP proxy failed: {why}")));
             }
-            return self.flush(core);
+            return;
         }
         self.read(core, now);
     }
@@ -425,7 +420,6 @@ impl App for TunnelApp {
 
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
         self.execute(core, now);
-        self.flush(core);
         // Programs on this host may already have answered the packets, so read from the interface.
         if self.reads() {
             self.read(core, now);
@@ -435,9 +429,6 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
-        // Handling the event may have refused TCP connections of hosts at this end, so write the RSTs and
-        // ICMP errors for them to the interface.
-        self.flush(core);
     }
 
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
