@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 const FILE: &str = "/etc/resolv.conf";
 /// Start of an /etc/resolv.conf that a tunnel has written.
 const MARK: &str = "# mpdccp ";
+const KEPT_IN: &str = ": the previous content is in ";
+/// The file INTERFACE.resolvconf of the state directory contains the name of a tunnel's entry in resolvconf.
+const ENTRY: &str = ".resolvconf";
 
 /// How this host manages its name servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,20 +94,20 @@ struct Changes {
     interface: String,
     file: PathBuf,
     kept: PathBuf,
+    resolvconf: String,
     way: Option<Way>,
 }
 
 impl Changes {
     fn new(cfg: &Config) -> Changes {
         let kept = cfg.state.join(format!("{}.resolv.conf", cfg.interface));
-        let dns = Changes { interface: cfg.interface.clone(), file: FILE.into(), kept, way: None };
+        let (interface, resolvconf) = (cfg.interface.clone(), "resolvconf".into());
+        let dns = Changes { interface, file: FILE.into(), kept, resolvconf, way: None };
         if cfg.is_client() && dns.kept.exists() {
             tracing::info!("restoring {FILE}, because the last run ended without restoring it");
             dns.restore_file();
         }
-        if !cfg.dns.is_empty() && Way::here() == Way::Resolvconf {
-            let _ = dns.resolvconf(&["-d", &interface_name(&dns.interface)], "");
-        }
+        dns.revert_leftovers();
         dns
     }
 
@@ -115,10 +118,7 @@ impl Changes {
         let way = Way::here();
         let done = match way {
             Way::Resolved => self.resolved(servers),
-            Way::Resolvconf => {
-                let name = interface_name(&self.interface);
-                self.resolvconf(&["-a", &name, "-m", "0", "-x"], &lines(servers))
-            }
+            Way::Resolvconf => self.add_entry(servers),
             Way::File => self.write_file(servers).map_err(|e| format!("{}: {e}", self.file.display())),
         };
         let names: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
@@ -137,7 +137,7 @@ impl Changes {
             // Ignore the error: the settings may have been deleted along with the interface.
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
-                if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
+                if let Err(e) = self.delete_entry() {
                     tracing::warn!(
                         "dns: cannot remove the name servers of the tunnel, so they stay in use: {e}"
                     );
@@ -156,12 +156,51 @@ impl Changes {
         run("resolvectl", &["domain", &self.interface, "~."], "")
     }
 
-    fn resolvconf(&self, args: &[&str], input: &str) -> Result<(), String> {
-        run("resolvconf", args, input)
+    fn entry(&self) -> PathBuf {
+        self.kept.with_file_name(format!("{}{ENTRY}", self.interface))
+    }
+
+    fn add_entry(&self, servers: &[IpAddr]) -> Result<(), String> {
+        let name = interface_name(&self.interface);
+        // Ignore the error: only the next start after a crash needs the file.
+        let _ = state_files::write_whole(&self.entry(), &name);
+        run(&self.resolvconf, &["-a", &name, "-m", "0", "-x"], &lines(servers))
+    }
+
+    fn delete_entry(&self) -> Result<(), String> {
+        run(&self.resolvconf, &["-d", &interface_name(&self.interface)], "")?;
+        let _ = std::fs::remove_file(self.entry());
+        Ok(())
+    }
+
+    /// Reverts the changes that killed tunnels have left behind, also those of tunnels with another interface
+    /// or without `dns` in their current file.
+    fn revert_leftovers(&self) {
+        // If the interface exists, its tunnel is running.
+        let is_gone = |interface: &str| nix::net::if_::if_nametoindex(interface).is_err();
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        let mark = text.lines().next().and_then(|line| line.strip_prefix(MARK)?.split_once(KEPT_IN));
+        if let Some((interface, kept)) = mark.filter(|mark| is_gone(mark.0)) {
+            tracing::info!("restoring {}, because the last run of {interface} did not", self.file.display());
+            let (file, kept) = (self.file.clone(), kept.into());
+            let resolvconf = self.resolvconf.clone();
+            Changes { interface: interface.into(), file, kept, resolvconf, way: None }.restore_file();
+        }
+        let files = self.kept.parent().into_iter().flat_map(std::fs::read_dir).flatten().flatten();
+        for file in files.map(|file| file.path()) {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(interface) = name.strip_suffix(ENTRY) else { continue };
+            if let (true, Ok(entry)) = (is_gone(interface), std::fs::read_to_string(&file)) {
+                tracing::info!("removing the name servers of {interface}, because its last run did not");
+                // Ignore the errors: after a restart of the host, there is no such entry.
+                let _ = run(&self.resolvconf, &["-d", entry.trim()], "");
+                let _ = std::fs::remove_file(&file);
+            }
+        }
     }
 
     fn mark(&self) -> String {
-        format!("{MARK}{}: the previous content is in {}\n", self.interface, self.kept.display())
+        format!("{MARK}{}{KEPT_IN}{}\n", self.interface, self.kept.display())
     }
 
     /// Writes the file in place rather than replacing it, because the file may be a mount point.
@@ -289,7 +328,8 @@ mod tests {
 
     fn dns(directory: &Path) -> Changes {
         let [file, kept] = ["resolv.conf", "state/tun.resolv.conf"].map(|name| directory.join(name));
-        Changes { interface: "tun".into(), file, kept, way: Some(Way::File) }
+        let (interface, resolvconf) = ("tun".into(), "resolvconf".into());
+        Changes { interface, file, kept, resolvconf, way: Some(Way::File) }
     }
 
     #[test]
@@ -348,6 +388,41 @@ mod tests {
         std::fs::write(&one.file, "").unwrap();
         one.restore();
         assert_eq!(std::fs::read_to_string(&one.file).unwrap(), BEFORE);
+    }
+
+    #[test]
+    fn the_name_servers_of_a_killed_tunnel_go_even_if_its_interface_is_renamed() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("resolvconf");
+        let script =
+            format!("#!/bin/sh\ncat > /dev/null\necho \"$@\" >> {}/log\n", directory.path().display());
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let tunnel = |interface: &str| {
+            let mut tunnel = dns(directory.path());
+            (tunnel.interface, tunnel.way) = (interface.into(), None);
+            tunnel.resolvconf = program.to_str().unwrap().into();
+            tunnel
+        };
+        let calls = || std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
+        // The loopback interface stands for a tunnel that is running.
+        for interface in ["mpgone", "lo"] {
+            tunnel(interface).add_entry(&[[10, 0, 0, 1].into()]).unwrap();
+        }
+        let before = calls();
+        tunnel("renamed").revert_leftovers();
+        let name = interface_name("mpgone");
+        assert_eq!(calls(), format!("{before}-d {name}\n"));
+        tunnel("renamed").revert_leftovers();
+        tunnel("lo").delete_entry().unwrap();
+        assert_eq!(calls(), format!("{before}-d {name}\n-d {}\n", interface_name("lo")), "once each");
+        assert!(!tunnel("lo").entry().exists());
+        // The same holds for a file that the tunnel has written.
+        let gone = tunnel("mpgone");
+        std::fs::write(&gone.file, BEFORE).unwrap();
+        gone.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        tunnel("renamed").revert_leftovers();
+        assert_eq!(std::fs::read_to_string(&gone.file).unwrap(), BEFORE);
     }
 
     #[test]
