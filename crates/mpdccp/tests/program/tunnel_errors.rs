@@ -1,6 +1,7 @@
 //! Tests wrong input and missing prerequisites. The program must print one message that says what is wrong,
 //! where, and how to fix it, exit with code 2, and leave nothing behind.
 
+use std::io::Read;
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
@@ -358,4 +359,26 @@ fn a_tunnel_whose_file_names_another_socket_is_listed() {
         let output = command.env("XDG_RUNTIME_DIR", case.directory.path()).output().unwrap();
         case.check(output, &["no tunnel answers", "a running tunnel with --config", "mpdccp/old.sock"]);
     }
+}
+
+#[test]
+fn a_control_socket_that_cannot_be_created_is_named_with_a_remedy() {
+    let case = Case::new("");
+    let control = case.path("none").join("c.sock");
+    std::fs::write(case.path("tunnel.toml"), format!("control = {control:?}\n{CLIENT}")).unwrap();
+    case.fails_with(&["cannot create control socket", "none/c.sock", "set `control`"]);
+}
+
+/// The tunnel is killed while it handles a request.
+#[test]
+fn a_tunnel_that_does_not_answer_is_named() {
+    let case = Case::new(CLIENT);
+    let socket = case.path("control.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    // If the end of a socket has unread data when it is closed, the other end gets an error.
+    let tunnel = std::thread::spawn(move || listener.accept().unwrap().0.read_exact(&mut [0]).unwrap());
+    let output = case.command(&["reload"]).output().unwrap();
+    tunnel.join().unwrap();
+    std::fs::remove_file(socket).unwrap();
+    case.check_code(1, output, &["no answer from the tunnel at", "control.sock", "see its log"]);
 }

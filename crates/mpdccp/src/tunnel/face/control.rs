@@ -104,6 +104,8 @@ pub(crate) enum Answer {
 
 /// Size limit of a request line, in bytes.
 const MAX_REQUEST: u64 = 65_536;
+/// Time limit for a request and for its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 const DIRECTORY: &str = "/run/mpdccp";
 
 /// Returns the directories for control sockets: the system's directory, and the user's directory, which is
@@ -125,9 +127,7 @@ pub(crate) fn load(file: &Path) -> Result<Config, Error> {
 }
 
 /// Reads and checks a configuration file and its keys before a tunnel starts. Also returns the file's text.
-///
-/// # Errors
-/// The same as for [`load`].
+/// The errors are those of [`load`].
 pub(crate) fn load_with_keys(file: &Path) -> Result<(Config, Zeroizing<String>), Error> {
     let text = read(file)?;
     let review = check_text(file, &text)?;
@@ -258,8 +258,10 @@ impl ControlSocket {
     /// Creates the socket. If the file exists but no process is listening on it, it was left behind by a
     /// killed tunnel and is replaced.
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
-        let fail =
-            |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
+        let fail = |e: std::io::Error| {
+            let fix = "set `control` to a short path in a directory of this user";
+            Error::usage(format!("cannot create control socket {}: {e}; {fix}", path.display()))
+        };
         // Only one tunnel at a time may create its socket. Otherwise, if two tunnels started at the same
         // time, each could take the other's socket for a leftover.
         let mut turn = None;
@@ -330,18 +332,16 @@ fn answer(
         tracing::warn!("control socket: user {} has no permission", who.as_raw());
         return Ok(());
     }
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST)).read_line(&mut line)?;
     let answer = match serde_json::from_str::<Request>(&line) {
         Ok(Request::Events { after }) => Answer::Events(events.after(after)),
         Ok(request) => respond(request),
-        Err(e) => Answer::Error(format!("invalid request: {e}")),
+        Err(e) => Answer::Error(format!("invalid request: {e}; docs/formats.md lists the requests")),
     };
-    let mut text = serde_json::to_vec(&answer)?;
-    text.push(b'\n');
-    stream.write_all(&text)
+    stream.write_all((serde_json::to_string(&answer)? + "\n").as_bytes())
 }
 
 /// Sends a request to a running tunnel and returns the answer.
@@ -359,19 +359,25 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
         Error::usage(format!("no tunnel answers at {}: {e}; {fix}{others}", path.display()))
     };
     let mut stream = UnixStream::connect(path).map_err(none)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut text = serde_json::to_vec(request).map_err(std::io::Error::from)?;
-    text.push(b'\n');
-    stream.write_all(&text)?;
-    let mut line = String::new();
-    BufReader::new(stream)
-        .read_line(&mut line)
-        .map_err(|e| Error::runtime(format!("no answer from the tunnel at {}: {e}", path.display())))?;
-    match serde_json::from_str(&line) {
+    let mut talk = || -> std::io::Result<Answer> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all((serde_json::to_string(request)? + "\n").as_bytes())?;
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    };
+    match talk() {
         Ok(Answer::Error(e)) => Err(Error::usage(e)),
         Ok(answer) => Ok(answer),
-        Err(_) => {
-            Err(Error::runtime(format!("no answer from the tunnel at {}; see its log", path.display())))
+        Err(e) if e.kind() == ErrorKind::InvalidData => Err(odd()),
+        Err(e) => {
+            let why = match e.kind() {
+                ErrorKind::WouldBlock => format!("none within {} s", PATIENCE.as_secs()),
+                ErrorKind::UnexpectedEof => "it closed the connection".into(),
+                _ => e.to_string(),
+            };
+            let path = path.display();
+            Err(Error::runtime(format!("no answer from the tunnel at {path}: {why}; see its log")))
         }
     }
 }
