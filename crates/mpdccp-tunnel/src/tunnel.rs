@@ -154,10 +154,13 @@ impl Tunnel {
         }
     }
 
-    /// Returns the size of the largest inner packet that this end's open paths carry, if it has any.
+    /// Returns the size of the largest inner packet that this end's paths carry, if it has any. Paths that
+    /// are not open yet count, too, because the interface never gets larger than at the start.
     pub fn carried(&self) -> Option<u16> {
-        let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
-        self.peers.iter().filter_map(carried).max()
+        let open = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
+        let waiting =
+            |peer: &Peer| peer.waiting.iter().map(|path| mtu::expected(&self.cfg, &path.spec)).max();
+        self.peers.iter().filter_map(|peer| open(peer).max(waiting(peer))).max()
     }
 
     /// Returns the error that keeps the tunnel from starting or continuing.

@@ -1,7 +1,7 @@
 //! Determines packet sizes. The tunnel passes the MTUs that the system knows to the sessions, which then
 //! probe larger sizes. The probed sizes determine the MTU of the interface and the size limit for each peer.
 
-use crate::config::{Config, Mtu};
+use crate::config::{Config, Mtu, PathSpec, Security};
 use crate::host::Sizes;
 use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
@@ -42,6 +42,13 @@ pub fn inner(mtu: u16, overhead: u16) -> u16 {
 /// size is that for IPv6, which is smaller than that for IPv4.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
+}
+
+/// Returns the assumed size of the largest inner packet for a path that is not open yet.
+pub(crate) fn expected(cfg: &Config, path: &PathSpec) -> u16 {
+    let overhead = if cfg.security == Security::Noise { dccp_secure::OVERHEAD as u16 } else { 0 };
+    let v4 = path.remote.ip().is_some_and(|ip| ip.is_ipv4());
+    guess(overhead) + if v4 { 20 } else { 0 }
 }
 
 /// Sizes of inner packets that a peer's paths carry.

@@ -146,6 +146,25 @@ fn a_server_that_routes_ipv6_keeps_its_interface_wide_enough() {
     assert_eq!(world.hosts[SERVER].mtu, 1280);
 }
 
+/// At the start of a host, some of its lines may not be up yet.
+#[test]
+fn a_path_that_opens_later_counts_for_the_size_of_the_interface() {
+    let mut world = World::usual();
+    let file = |extra: &str| {
+        let file = ClientFile { extra: extra.into(), ..ClientFile::new() }.text(0);
+        file.replacen("interface = \"p0\"", "mtu = 1300\ninterface = \"p0\"", 1)
+    };
+    let line = world.hosts[0].access.remove("p1").unwrap();
+    world.restart(0, &file("mtu = 1400"));
+    assert_eq!(world.hosts[0].mtu, 1400, "the tunnel starts");
+    world.restart(0, &file(""));
+    world.run(SECOND * 5);
+    assert_eq!(world.hosts[0].mtu, 1300 - 64 - 28);
+    world.hosts[0].access.insert("p1".into(), line);
+    world.run(SECOND * 5);
+    assert_eq!(world.hosts[0].mtu, FULL as u16);
+}
+
 #[test]
 fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let mut world = up("scheduler = \"rr\"");
