@@ -104,7 +104,7 @@ impl Tunnel {
                 wall,
                 &mut out,
             ),
-            leases: Leases::new(file(StateFile::Leases).filter(|_| cfg.assign.is_some()), &mut out),
+            leases: Leases::new(file(StateFile::Leases), &mut out),
             listener: Listener::default(),
             name_servers: NameServers::default(),
             session_routes: SessionRoutes::default(),

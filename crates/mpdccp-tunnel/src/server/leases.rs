@@ -86,10 +86,11 @@ impl Leases {
     /// Keeps a peer's lease if it is in the pool and no other peer has it. `allowed` already contains the
     /// configured networks.
     fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
+        peers.iter_mut().for_each(|peer| peer.leased.clear());
+        // While the configuration has no pool, no lease is in force, but all stay reserved.
+        let Some(assign) = &cfg.assign else { return };
         let mut kept = BTreeMap::new();
         for number in peers.present() {
-            peers[number].leased.clear();
-            let Some(assign) = &cfg.assign else { continue };
             let Some(key) = key(&peers[number].cfg) else { continue };
             let Some(mut leased) = self.by_key.remove(&key) else { continue };
             leased.retain(|ip| {

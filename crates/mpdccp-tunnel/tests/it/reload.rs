@@ -166,6 +166,26 @@ fn a_route_from_the_server_ends_when_the_file_no_longer_allows_it() {
     assert!(world.hosts[0].routes.is_empty(), "{:?}", world.hosts[0].routes);
 }
 
+/// While a user searches for an error in the file, a reload or a restart may find no [assign] in it.
+#[test]
+fn leases_outlive_a_file_without_a_pool() {
+    for restart in [false, true] {
+        let (mut world, server) = (assigned(), SERVERS[0]);
+        world.run(SOON);
+        let leased = |world: &World| ["c0", "c1"].map(|name| world.peer(server, name).unwrap().leased);
+        let (before, text) = (leased(&world), world.hosts[server].text.clone());
+        assert!(before.iter().all(|leased| leased.len() == 1), "{before:?}");
+        let without = server_text([true; CLIENTS], "");
+        match restart {
+            true => world.restart(server, &without),
+            false => world.reload(server, &without),
+        }
+        assert!(leased(&world).iter().all(Vec::is_empty));
+        world.reload(server, &text);
+        assert_eq!(leased(&world), before);
+    }
+}
+
 /// Routers take seconds to react when a route disappears and returns.
 #[test]
 fn a_reload_keeps_the_route_to_a_client_in_a_short_outage() {
