@@ -102,15 +102,14 @@ fn nets_of(peer: &Peer) -> Vec<IpNet> {
 /// Adds new routes, and deletes routes that are no longer needed. If `renew` is set, also sets all other
 /// routes again, because the kernel may have deleted them.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
-    let whole = |net: &&IpNet| net.prefix_len() == 0;
-    let [was, is] = [before, after].map(|nets| nets.iter().collect::<BTreeSet<_>>());
-    for net in before.iter().filter(|net| !is.contains(net) && !whole(net)) {
+    let [was, is] = [before, after].map(|nets| nets.iter().copied().collect::<BTreeSet<_>>());
+    for net in was.difference(&is).filter(|net| net.prefix_len() > 0) {
         cx.out.push(Action::DeleteRoute(*net));
     }
-    for net in after.iter().filter(|net| renew || !was.contains(net)) {
+    for net in is.iter().filter(|net| renew || !was.contains(net)) {
         if net.prefix_len() > 0 {
             swallows(cx, *net);
-            cx.out.push(Action::AddRoute { net: *net, replace: was.contains(&net) });
+            cx.out.push(Action::AddRoute { net: *net, replace: was.contains(net) });
         } else if !cx.cfg.default_route {
             let interface = &cx.cfg.interface;
             cx.out.warn(format!(

@@ -187,7 +187,9 @@ fn a_drained_server_loses_no_packet() {
 #[test]
 fn routes_follow_the_sessions() {
     let files = [ClientFile::new(), ClientFile::new()];
-    let text = |clients| server_text(clients, "routes = \"sessions\"");
+    // A network that the file lists twice has one route.
+    let net = "\"10.0.0.2/32\"";
+    let text = |clients| server_text(clients, "routes = \"sessions\"").replace(net, &format!("{net}, {net}"));
     let mut world = World::new(files, &text([true; CLIENTS]));
     let nets = |clients: &[usize]| clients.iter().map(|c| IpNet::from(IpAddr::from(inner(*c)))).collect();
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[]), "no client is connected");
