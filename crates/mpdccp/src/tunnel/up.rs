@@ -49,6 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let mut process = Process::start(&file, args.verbose)?;
     // If this start fails, only the block that an earlier tunnel's kill switch left stays in place.
     process.block = cfg.kill_switch && default_route::is_blocked();
+    // A signal that arrives before the tunnel has started takes effect as soon as it has. Otherwise, it would
+    // kill the tunnel, and the kill switch would keep blocking.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let helper = process.helper.clone();
     dccp_net::grant_sockets_by(move |socket| helper.grant(socket));
     let helper = process.helper.clone();
@@ -123,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             app.on_host(core, now, HostEvent::Failed(format!("cannot start a thread for host names: {e}")));
         }
     });
-    obey_signals(shards.clone(), helper)?;
+    obey_signals(signals, shards.clone(), helper)?;
     let mut drivers = drivers.into_iter();
     let Some(first) = drivers.next() else {
         return Err(Error::runtime("no shard of the tunnel was started"));
@@ -165,9 +169,7 @@ fn numbered(file: &Path, shard: u8) -> PathBuf {
 }
 
 /// Handles signals: SIGINT and SIGTERM end the tunnel, and SIGHUP reloads its configuration.
-fn obey_signals(shards: Shards, helper: Helper) -> Result<(), Error> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
+fn obey_signals(mut signals: Signals, shards: Shards, helper: Helper) -> Result<(), Error> {
     let obey = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {

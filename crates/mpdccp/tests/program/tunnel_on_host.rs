@@ -97,6 +97,21 @@ fn a_hook_is_told_of_sessions_and_paths() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("is not an executable program"));
 }
 
+/// A service manager may stop a tunnel while it starts. Here, the start waits for the reader of the capture.
+#[test]
+fn a_signal_during_the_start_ends_the_tunnel_in_order() {
+    let Some(mut bed) = bed() else { return };
+    let (fifo, role) = (bed.path("fifo"), "role = \"server\"");
+    assert!(run("mkfifo", fifo.to_str().unwrap()).status.success());
+    bed.change = vec![("s", role.into(), format!("{role}\ncapture = {fifo:?}"))];
+    bed.launch("");
+    bed.signal("s", Signal::INT);
+    let reader = std::thread::spawn(|| drop(std::fs::read(fifo)));
+    assert!(bed.wait("s").success());
+    reader.join().unwrap();
+    assert!(bed.log("s").contains("closing all sessions: SIGINT"), "{}", bed.log("s"));
+}
+
 /// When the tunnel dies, the hook is called for each peer and path that was up, to report that it is now
 /// down.
 #[test]
