@@ -48,9 +48,10 @@ impl Trace {
             let cwnd = rows.iter().find(|row| row.id == path.id).map_or(0, |row| row.cwnd);
             writeln!(
                 self.file,
-                "{:.6},{session},{},{},{cwnd},{},{},{:.3},{},{},{},{},{},{},{}",
+                "{:.6},{},{},{},{cwnd},{},{},{:.3},{},{},{},{},{},{},{}",
                 now.as_secs_f64(),
-                name(path),
+                field(session),
+                field(&name(path)),
                 tx.phase,
                 tx.inflight.bytes,
                 mbps(tx.pacing),
@@ -65,5 +66,21 @@ impl Trace {
             )?;
         }
         Ok(())
+    }
+}
+
+/// Quotes a name that contains a comma or a quote (RFC 4180).
+fn field(name: &str) -> String {
+    if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_field() {
+        let fields = ["dsl", "dsl, home", "the \"fast\" line"].map(field);
+        assert_eq!(fields, ["dsl", "\"dsl, home\"", "\"the \"\"fast\"\" line\""]);
     }
 }
