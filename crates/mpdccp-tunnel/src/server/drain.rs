@@ -37,8 +37,7 @@ impl Listener {
     /// Updates which peers are admitted.
     pub(crate) fn update(&self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint) {
         let Some((mtu, overhead)) = self.sizes.filter(|_| !self.draining) else { return };
-        let filter = |number: usize| PeerFilter { id: number as u32, remotes: peers[number].cfg.origins() };
-        let peers: Vec<PeerFilter> = peers.present().map(filter).collect();
+        let peers = filters(cfg, peers);
         endpoint.listen(ListenConfig {
             port: dccp_wire::DCCP_UDP_PORT,
             session: cfg.session(),
@@ -101,9 +100,33 @@ impl Listener {
     }
 }
 
+/// Returns the peers to admit, in the order of the file: without keys, a packet belongs to the first peer
+/// whose addresses include its source.
+fn filters(cfg: &Config, peers: &Peers) -> Vec<PeerFilter> {
+    let numbers = cfg.peers.iter().filter_map(|peer| peers.number(&peer.get_ref().name));
+    numbers.map(|number| PeerFilter { id: number as u32, remotes: peers[number].cfg.origins() }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::Peer;
+
+    #[test]
+    fn a_peer_that_a_reload_adds_gets_its_place_in_the_file() {
+        let [one, any] = [("one", "[\"192.0.2.7\"]", 2), ("any", "\"any\"", 3)].map(|(name, from, n)| {
+            format!("[[peer]]\nname = {name:?}\nfrom = {from}\nallowed_ips = [\"10.0.0.{n}/32\"]\n")
+        });
+        let cfg = |peers: &str| {
+            let top = "role = \"server\"\nlisten = \"192.0.2.1\"\naddresses = [\"10.0.0.1/24\"]\n";
+            Config::parse("t".as_ref(), &format!("{top}security = \"none\"\n{peers}"), 1).unwrap()
+        };
+        let (before, after) = (cfg(&any), cfg(&format!("{one}{any}")));
+        let mut peers = Peers::new(&before, vec![None]);
+        let added = peers.add(Peer::new(after.peers[0].get_ref().clone(), None, false));
+        let order: Vec<usize> = filters(&after, &peers).iter().map(|filter| filter.id as usize).collect();
+        assert_eq!(order, [added, 0]);
+    }
 
     #[test]
     fn a_flood_of_strangers_does_not_fill_the_log() {
