@@ -120,10 +120,8 @@ impl Tunnel {
             out,
             cfg,
         };
-        if Paths::has_patterns(&tunnel.peers) {
-            tunnel.out.push(Action::ListInterfaces);
-        } else if tunnel.cfg.is_client() {
-            tunnel.paths.open(cx!(tunnel, endpoint, now), &mut tunnel.peers);
+        if tunnel.cfg.is_client() {
+            client::open(cx!(tunnel, endpoint, now), &mut tunnel.peers, &mut tunnel.paths);
         }
         tunnel
     }

@@ -19,14 +19,19 @@ use paths::Paths;
 use quota::Quotas;
 use timestamp::Timestamp;
 
-/// Checks the paths; called periodically.
-pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assigned: &mut Assigned) {
-    advertised::follow(cx, peers, paths);
-    peers.iter_mut().for_each(|peer| peer.tell_server(cx));
+/// Opens the waiting paths. If a path chooses its interface by a pattern, lists the interfaces first.
+pub(crate) fn open(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     match Paths::has_patterns(peers) {
         true => cx.out.push(Action::ListInterfaces),
         false => paths.open(cx, peers),
     }
+}
+
+/// Checks the paths; called periodically.
+pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assigned: &mut Assigned) {
+    advertised::follow(cx, peers, paths);
+    peers.iter_mut().for_each(|peer| peer.tell_server(cx));
+    open(cx, peers, paths);
     paths.watch_names(cx, peers);
     if let Some(peer) = peers.iter().next() {
         assigned.ask(cx, peer, false);

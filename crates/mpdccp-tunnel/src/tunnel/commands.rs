@@ -5,7 +5,7 @@ use crate::action::Action;
 use crate::command::{Answer, Command, Keys};
 use crate::config::Config;
 use crate::packet::dscp_ecn::Marker;
-use crate::{Cx, reload, routes};
+use crate::{Cx, client, reload, routes};
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 
@@ -77,7 +77,7 @@ impl Tunnel {
         }
         self.session_routes.reload(cx!(self, endpoint, now), &self.peers);
         if self.cfg.is_client() {
-            self.paths.open(cx!(self, endpoint, now), &mut self.peers);
+            client::open(cx!(self, endpoint, now), &mut self.peers, &mut self.paths);
         }
         words
     }

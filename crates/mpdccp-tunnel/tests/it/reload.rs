@@ -166,6 +166,15 @@ fn a_route_from_the_server_ends_when_the_file_no_longer_allows_it() {
     assert!(world.hosts[0].routes.is_empty(), "{:?}", world.hosts[0].routes);
 }
 
+#[test]
+fn a_path_that_gets_a_pattern_opens_at_once() {
+    let mut world = up();
+    let file = ClientFile { interface: "p*", second: None, ..ClientFile::new() };
+    world.hosts[0].reload(world.now, &file.text(0));
+    assert_eq!(world.hosts[0].opened.last().unwrap().interface.as_deref(), Some("p0"));
+    assert!(!logged(&world, 0, "path a waits"), "{:?}", world.hosts[0].log);
+}
+
 /// While a user searches for an error in the file, a reload or a restart may find no [assign] in it.
 #[test]
 fn leases_outlive_a_file_without_a_pool() {
