@@ -93,6 +93,8 @@ pub(crate) fn on_event(
                 peer.histories.forget(&path);
                 cx.out.info(format!("peer {name}: {label} is closed: {why}"));
                 cx.hook(HookEvent::PathDown, &name, Some(&path), &why.to_string());
+                // The closed path may have been the narrowest one.
+                return Next::Resize(number);
             }
             _ => {
                 peer.fails(cx, id, &why.to_string());

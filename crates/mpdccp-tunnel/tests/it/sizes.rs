@@ -3,7 +3,7 @@
 
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVER, World, inner, inner6, server_text, talk, up_with};
 use etherparse::{IpNumber, Ipv6Header};
-use mpdccp_tunnel::Packet;
+use mpdccp_tunnel::{Command, Packet};
 use mpdccp_units::Duration;
 
 /// Size of the largest inner packet on a path with an MTU of 1500 bytes.
@@ -144,6 +144,18 @@ fn a_server_that_routes_ipv6_keeps_its_interface_wide_enough() {
     narrow(&mut world, "p0", 1250);
     narrow(&mut world, "p1", 1250);
     assert_eq!(world.hosts[SERVER].mtu, 1280);
+}
+
+#[test]
+fn a_closed_path_does_not_keep_the_interface_narrow() {
+    let mut world = World::usual();
+    let file = ClientFile::new().text(0);
+    world.restart(0, &file.replacen("interface = \"p0\"", "mtu = 1400\ninterface = \"p0\"", 1));
+    world.run(SECOND * 5);
+    assert_eq!(world.hosts[0].mtu, 1400 - 64 - 28);
+    world.hosts[0].command(world.now, Command::PathDel { peer: None, name: "a".into() });
+    world.run(SECOND * 5);
+    assert_eq!(world.hosts[0].mtu, FULL as u16);
 }
 
 /// At the start of a host, some of its lines may not be up yet.
