@@ -75,7 +75,7 @@ pub(crate) struct Lap {
     /// How much the number of missing messages has grown. Messages that arrive late make that number smaller;
     /// then this is 0.
     pub(crate) lost: u64,
-    /// Whether the results exclude these counts.
+    /// Whether the results exclude these counts, or most of them.
     pub(crate) omitted: bool,
 }
 

@@ -71,7 +71,7 @@ fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: boo
         "packets": packets as u64,
         "lost_percent": percent(lost, packets),
         "out_of_order": number("reordered") as u64,
-        "omitted": record["omitted"].as_bool().unwrap_or(false),
+        "omitted": false,
         "sender": sender,
     })
 }
@@ -283,7 +283,11 @@ fn span(record: &Value) -> &Value {
 fn directions<'a>(record: &'a Value, from: &'a Value, to: &'a Value) -> impl Iterator<Item = Value> + 'a {
     let of = move |name: &'a str| {
         let span = &record[name];
-        span.is_object().then(|| stream(&record["session"], from, to, span, name == "sent"))
+        span.is_object().then(|| {
+            let mut stream = stream(&record["session"], from, to, span, name == "sent");
+            stream["omitted"] = record["omitted"].as_bool().unwrap_or(false).into();
+            stream
+        })
     };
     of("sent").into_iter().chain(of("received"))
 }
@@ -309,7 +313,7 @@ mod tests {
     fn a_run_is_one_document_with_iperf3s_names() {
         let mut document = Document::new(json!({ "version": "x", "connecting_to": {} }));
         let out = |bytes: u64| json!({ "seconds": 1.0, "messages": bytes / 100, "bytes": bytes, "mbps": 8e-6 * bytes as f64, "lost": 0 });
-        let interval = |session: u64, from: f64, sent: Value| json!({ "type": "interval", "session": session, "from_s": from, "to_s": from + 1.0, "sent": sent, "received": null });
+        let interval = |session: u64, from: f64, sent: Value| json!({ "type": "interval", "session": session, "from_s": from, "to_s": from + 1.0, "omitted": from < 1.0, "sent": sent, "received": null });
         document.add(&json!({ "type": "open", "session": 1, "tx_ccid": 5, "rx_ccid": 5 }));
         for (session, from, bytes) in [(1, 0.0, 1000), (2, 0.0, 2000), (1, 1.0, 3000), (2, 1.0, 4000)] {
             document.add(&interval(session, from, out(bytes)));
@@ -325,6 +329,8 @@ mod tests {
         let all = document.take(Some("it broke"));
         assert_eq!(all["intervals"].as_array().unwrap().len(), 2);
         assert_eq!(all["intervals"][0]["sum"]["bytes"], 3000);
+        let omitted = [0, 1].map(|n: usize| &all["intervals"][n]["sum"]["omitted"]);
+        assert_eq!(omitted, [&json!(true), &json!(false)]);
         assert_eq!(all["intervals"][1]["streams"][1]["bytes"], 4000);
         assert_eq!(all["intervals"][1]["sum"]["sender"], true);
         let end = &all["end"];

@@ -76,6 +76,7 @@ enum Record<'a> {
         session: u64,
         from_s: f64,
         to_s: f64,
+        omitted: bool,
         sent: Option<Out>,
         received: Option<In>,
     },
@@ -307,8 +308,7 @@ impl Reporter {
     /// Reports an interval of one session and adds it to `sum`.
     pub(crate) fn interval(&mut self, session: SessionId, lap: Lap, sum: &mut Sum) {
         let span = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
-        let sent = lap.sent.as_ref();
-        let sent = sent.map(|(before, after)| Out::between(before, after, lap.size, lap.to - lap.from));
+        let sent = lap.sent.as_ref().map(|(a, b)| Out::between(a, b, lap.size, lap.to - lap.from));
         let received = lap.received;
         let arrived = received.as_ref().map(In::row).map(|row| {
             let total = (row.total - row.lost).saturating_add(lap.lost);
@@ -319,7 +319,8 @@ impl Reporter {
         let omitted = if lap.omitted { " (omitted)" } else { "" };
         let text = self.rows(&name(session), span, &lines, omitted);
         self.copy(session, &text);
-        let record = Record::Interval { session: session.0, from_s: span.0, to_s: span.1, sent, received };
+        let (session, (from_s, to_s), omitted) = (session.0, span, lap.omitted);
+        let record = Record::Interval { session, from_s, to_s, omitted, sent, received };
         self.table(&record, &text);
     }
 
@@ -383,10 +384,9 @@ impl Reporter {
 
     /// Prints lines of the table, preceded by the header the first time.
     fn table(&self, record: &Record<'_>, lines: &[String]) {
-        let head = !self.headed.replace(true);
+        let head = (!self.headed.replace(true)).then_some(HEADER);
         self.print(record, || {
-            let head = head.then_some(HEADER).into_iter();
-            head.chain(lines.iter().map(String::as_str)).collect::<Vec<_>>().join("\n")
+            head.into_iter().chain(lines.iter().map(String::as_str)).collect::<Vec<_>>().join("\n")
         });
     }
 

@@ -270,8 +270,9 @@ fn the_beginning_can_be_left_out() {
     assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
     // The interval reports include the omitted messages.
     let intervals = client.iter().filter(|record| record["type"] == "interval");
-    let all: u64 = intervals.map(|interval| interval["sent"]["messages"].as_u64().unwrap()).sum();
+    let all: u64 = intervals.clone().map(|interval| interval["sent"]["messages"].as_u64().unwrap()).sum();
     assert!(all > sent["sent"]["messages"].as_u64().unwrap(), "{client:?}");
+    assert!([true, false].into_iter().all(|omitted| intervals.clone().any(|one| one["omitted"] == omitted)));
     assert_eq!(received["received"]["lost"], 0, "{received}");
 }
 

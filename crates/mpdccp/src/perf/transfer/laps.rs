@@ -49,18 +49,18 @@ impl Transfer {
         if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. }) {
             self.look(core, now, session);
         }
-        let omitted = now.since(self.opened) <= self.omit() && !self.omit().is_zero();
-        let from = std::mem::replace(&mut self.lapped, now);
+        let from = std::mem::replace(&mut self.lapped, now).since(self.opened);
+        let to = now.since(self.opened);
         let lost_before = std::mem::replace(&mut self.missing, self.meter.lost());
         Some(Lap {
-            from: from.since(self.opened),
-            to: now.since(self.opened),
+            from,
+            to,
             size: self.size(),
             sent: self.sender.is_some().then(|| (before, self.sent.clone())),
             received: (self.sender.is_none() || self.meter.first.is_some())
-                .then(|| In::lap(&mut self.meter, now.since(from))),
+                .then(|| In::lap(&mut self.meter, to - from)),
             lost: self.missing.saturating_sub(lost_before),
-            omitted,
+            omitted: from + to < self.omit() * 2,
         })
     }
 

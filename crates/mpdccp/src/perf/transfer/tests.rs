@@ -99,6 +99,20 @@ fn the_time_of_a_receiver_begins_with_the_first_message() {
 }
 
 #[test]
+fn an_interval_is_omitted_even_if_its_report_is_late() {
+    alone(|core| {
+        let test = Test { omit_ms: 1000, ..upload() };
+        let mut server = Transfer::begun(core, Transfer::server(), test);
+        server.gets(core, 1200);
+        let mut omitted = |ms| server.lap(core, at(ms), SESSION).unwrap().omitted;
+        assert_eq!([1001, 2001].map(&mut omitted), [true, false]);
+        let mut server = Transfer::begun(core, Transfer::server(), upload());
+        server.gets(core, 1200);
+        assert!(!server.lap(core, at(0), SESSION).unwrap().omitted);
+    });
+}
+
+#[test]
 fn a_refused_client_stays_refused_and_is_closed() {
     let limits: Limits = crate::perf::limits::tests::of_rate(1_000_000);
     alone(|core| {
