@@ -160,8 +160,8 @@ pub(super) struct Common {
     #[arg(short = 'l', long, visible_alias = "length", default_value = "1200", value_parser = bytes)]
     pub(super) size: u64,
     /// Send this many messages instead of sending for 10 seconds.
-    #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) messages: Option<u32>,
+    #[arg(short = 'k', long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) messages: Option<u64>,
     /// Send this file, or write received data to it. Sending ends at the end of the file, or earlier if
     /// limited by --time, --bytes or --messages. Lost messages leave gaps, because perf does not retransmit.
     #[arg(short = 'F', long, value_name = "FILE")]
@@ -298,9 +298,8 @@ impl Common {
     }
 
     /// Returns the number of messages to send, if the command line limits that number.
-    pub(super) fn messages(&self) -> Option<u32> {
-        let size = self.size.max(1);
-        self.messages.or(self.bytes.map(|bytes| u32::try_from(bytes.div_ceil(size)).unwrap_or(u32::MAX)))
+    pub(super) fn messages(&self) -> Option<u64> {
+        self.messages.or(self.bytes.map(|bytes| bytes.div_ceil(self.size)))
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Test {
     /// Number of messages sent back to back; 0 means 1.
     #[serde(default)]
     pub(crate) burst: u32,
-    pub(crate) messages: Option<u32>,
+    pub(crate) messages: Option<u64>,
     pub(crate) time_ms: Option<u64>,
     /// Time at the start of the test to exclude from the results.
     #[serde(default)]

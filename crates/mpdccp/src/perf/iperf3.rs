@@ -32,7 +32,7 @@ pub(crate) fn test_start(test: Option<&Test>, streams: u32, tos: u8) -> Value {
         // iperf3 counts in whole seconds.
         start["omit"] = test.omit_ms.div_ceil(1000).into();
         start["duration"] = test.time_ms.unwrap_or(0).div_ceil(1000).into();
-        start["bytes"] = test.messages.map_or(0, |n| u64::from(n) * test.size as u64).into();
+        start["bytes"] = test.messages.map_or(0, |n| n.saturating_mul(test.size as u64)).into();
         start["blocks"] = test.messages.unwrap_or(0).into();
         start["reverse"] = u8::from(test.down && !test.up).into();
         start["bidir"] = u8::from(test.up && (test.down || test.echo)).into();

@@ -8,6 +8,9 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const MIN_LEN: usize = 4;
 /// Size of the largest message. No IP packet carries more.
 pub(crate) const MAX_LEN: usize = u16::MAX as usize;
+/// How many numbers there are for messages. The next message has the number 0 again. Control datagrams have
+/// the number that is left.
+pub(crate) const NUMBERS: u64 = u32::MAX as u64;
 /// Combined size of the number, clock ID and send time.
 pub(crate) const STAMPED: usize = 16;
 

@@ -1,6 +1,6 @@
 //! Counts the messages that a receiver gets.
 
-use crate::perf::message::{self, ClockId};
+use crate::perf::message::{self, ClockId, NUMBERS};
 use hdrhistogram::Histogram;
 use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,7 @@ impl Meter {
             self.malformed += 1;
             return;
         };
-        let number = u64::from(number);
+        let number = nearest(number, self.next);
         let began = *self.began.get_or_insert(now);
         if now.since(began) < self.omit {
             self.next = self.next.max(number + 1);
@@ -203,9 +203,30 @@ impl Meter {
     }
 }
 
+/// Returns how many messages were sent before a message with this number, given that the numbers start again
+/// after [`NUMBERS`] messages and that about `next` messages have been sent.
+fn nearest(number: u32, next: u64) -> u64 {
+    let ahead = (u64::from(number) + NUMBERS - next % NUMBERS) % NUMBERS;
+    let later = next + ahead;
+    if ahead < NUMBERS / 2 { later } else { later.checked_sub(NUMBERS).unwrap_or(later) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_count_although_their_numbers_start_again() {
+        let clock = ClockId::here();
+        let mut meter = Meter::new(clock);
+        (meter.base, meter.next) = (NUMBERS - 2, NUMBERS - 2);
+        // Message `NUMBERS + 1`, which has the number 1, is missing.
+        for number in [u32::MAX - 2, 0, u32::MAX - 1, 2] {
+            meter.on_message(Time::ZERO, &message::write(number, 100, clock, Time::ZERO));
+        }
+        assert_eq!((meter.total.messages, meter.lost(), meter.reordered), (4, 1, 1));
+        assert_eq!(meter.next, NUMBERS + 3);
+    }
 
     #[test]
     fn counts_losses_and_late_comers() {

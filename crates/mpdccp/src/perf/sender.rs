@@ -17,7 +17,7 @@ pub(crate) struct Load {
     /// Number of messages that are sent back to back at a constant rate; at least 1.
     pub(crate) burst: u32,
     /// Number of messages after which sending ends.
-    pub(crate) messages: Option<u32>,
+    pub(crate) messages: Option<u64>,
     /// Time after which sending ends.
     pub(crate) time: Option<Duration>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Sender {
     /// When the next message at a constant rate is due.
     due: Time,
     /// Number of messages created so far.
-    pub(crate) made: u32,
+    pub(crate) made: u64,
     /// The source of the messages' data. Without a source, the data is zeros.
     source: Option<Source>,
     /// Number of bytes by which the last message of a file is shorter than the others.
@@ -50,7 +50,7 @@ impl Sender {
 
     /// Returns whether all messages have been created.
     pub(crate) fn is_done(&self, now: Time) -> bool {
-        let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;
+        let all = self.load.messages.is_some_and(|n| self.made >= n);
         let all = all || self.source.as_ref().is_some_and(|source| source.ended);
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
@@ -71,7 +71,8 @@ impl Sender {
         if !ready || self.is_done(now) {
             return None;
         }
-        let mut data = message::write(self.made, self.load.size, self.clock, now);
+        let number = (self.made % message::NUMBERS) as u32;
+        let mut data = message::write(number, self.load.size, self.clock, now);
         if let Some(source) = &mut self.source {
             if !source.fill(&mut data) {
                 return None;
@@ -81,7 +82,7 @@ impl Sender {
         self.made += 1;
         if let Some(rate) = self.load.rate {
             // Compute the time from the start of the test, so that rounding errors do not accumulate.
-            let before = self.made - self.made % self.load.burst.max(1);
+            let before = self.made - self.made % u64::from(self.load.burst.max(1));
             let bits = u128::from(before) * self.load.size as u128 * 8 * 1_000_000_000;
             let nanos = bits / u128::from(rate.bps().max(1));
             self.due = self.started + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -151,6 +152,14 @@ mod tests {
         assert_eq!(sender.poll(now, true, false).unwrap()[..4], [0, 0, 0, 1]);
         assert!(sender.is_done(now));
         assert!(sender.poll(now, true, false).is_none());
+    }
+
+    #[test]
+    fn numbers_start_again_and_sending_goes_on() {
+        let mut sender = sender(LOAD);
+        sender.made = message::NUMBERS - 1;
+        let mut number = || sender.poll(Time::from_millis(1000), true, false).unwrap()[..4].to_vec();
+        assert_eq!([number(), number(), number()], [[255_u8, 255, 255, 254], [0; 4], [0, 0, 0, 1]]);
     }
 
     #[test]

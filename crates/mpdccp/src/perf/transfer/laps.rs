@@ -32,7 +32,7 @@ impl Transfer {
         self.sent = Sent {
             dropped,
             // Count messages rather than the paths' packets, because some packets carry no message.
-            left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
+            left: sender.made.saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: status.lost,
             short: sender.short as u64,
             paths,
