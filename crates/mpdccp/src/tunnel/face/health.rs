@@ -3,20 +3,23 @@
 use mpdccp_tunnel::status::{PeerStatus, Status};
 
 /// Returns the problems in words, or an empty list if the tunnel is healthy. On a server, a peer
-/// without a session is a problem only if `only` names it.
+/// without a path is a problem only if `only` names it. The session of such a peer may still wait for it.
 pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec<String> {
     let asked: Vec<&PeerStatus> =
         status.peers.iter().filter(|peer| only.is_none_or(|name| name == peer.name)).collect();
     if let (Some(name), true) = (only, asked.is_empty()) {
         return vec![format!("no peer `{name}`; `mpdccp tunnel status` shows the peers")];
     }
-    let away_is_well = |peer: &PeerStatus| status.role == "server" && only.is_none() && peer.state == "none";
+    let away_is_well = |peer: &PeerStatus| status.role == "server" && only.is_none() && peer.paths.is_empty();
     let mut wrong: Vec<String> = status.no_address.iter().map(|why| format!("no address: {why}")).collect();
     for peer in asked.into_iter().filter(|peer| !away_is_well(peer)) {
         let name = &peer.name;
         if peer.state != "open" {
             wrong.push(format!("peer {name}: no session (state: {})", peer.state));
             continue;
+        }
+        if peer.paths.is_empty() {
+            wrong.push(format!("peer {name}: the session has no path"));
         }
         let down: Vec<String> = peer
             .paths
@@ -63,6 +66,11 @@ mod tests {
         assert_eq!(wrong(&status("client", half()), None, true), ["peer hub: path lte is down"]);
         let none = peer("open", vec![path("dsl", "suspect")]);
         assert_eq!(wrong(&status("client", none), None, false), ["peer hub: path dsl is suspect"]);
+        assert_eq!(
+            wrong(&status("server", peer("open", vec![])), Some("hub"), false),
+            ["peer hub: the session has no path"]
+        );
+        assert_eq!(wrong(&status("server", peer("open", vec![])), None, false), [""; 0]);
         let away = || peer("none", vec![]);
         assert_eq!(wrong(&status("client", away()), None, false), ["peer hub: no session (state: none)"]);
         assert_eq!(wrong(&status("server", away()), None, false), [""; 0]);
