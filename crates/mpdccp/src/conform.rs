@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     script: Vec<PathBuf>,
     /// Longest wait for an expected packet, in seconds; increase it for a slow target.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     wait: u64,
     /// Number of parallel tests.
     #[arg(long, value_name = "N", default_value_t = 16)]

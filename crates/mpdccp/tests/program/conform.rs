@@ -17,6 +17,7 @@ fn only_tests_with_the_word_are_run() {
         ("--list --only nothing", "no test name contains this text"),
         ("--target 127.0.0.1:1 --from ::1", "IP version differs"),
         ("--target 127.0.0.1", "example: 192.0.2.1:6511"),
+        ("--target 127.0.0.1:1 --wait 18446744073709551615", "1..=3600"),
     ] {
         let output = conform(args);
         let complaint = String::from_utf8_lossy(&output.stderr);
