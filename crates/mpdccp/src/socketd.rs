@@ -102,7 +102,9 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         handle.run(|core, _| core.stop());
     })
     .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
-    println!("ready at {}; start programs with: mpdccp run -- PROGRAM", args.socket.display());
+    let at = args.socket.display();
+    let other = (args.socket != Path::new(CONTROL)).then(|| format!("--socket {at} ")).unwrap_or_default();
+    println!("ready at {at}; start programs with: mpdccp run {other}-- PROGRAM");
     driver.run()?;
     Ok(())
 }

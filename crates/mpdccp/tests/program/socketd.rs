@@ -44,6 +44,7 @@ fn a_daemon_gives_up_the_privileges_of_root() {
     let mut line = String::new();
     BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("ready at "), "{line}");
+    assert!(line.ends_with(&format!("mpdccp run --socket {} -- PROGRAM\n", socket.display())), "{line}");
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
     let field = |name: &str| {
         let line =
