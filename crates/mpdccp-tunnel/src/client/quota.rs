@@ -50,7 +50,7 @@ fn is_counted(spec: &PathSpec) -> bool {
 }
 
 /// Converts days since 1970 to year, month and day.
-fn date(mut days: u64) -> (u32, u32, u32) {
+pub fn date(mut days: u64) -> (u32, u32, u32) {
     let leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= 365 + u64::from(leap(year)) {

@@ -1,7 +1,7 @@
 //! Writes the log to standard error as text or JSON. Keeps the newest events for `tunnel events`.
 
 use crate::error::Error;
-use mpdccp_tunnel::Level;
+use mpdccp_tunnel::{Level, date};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
@@ -194,9 +194,11 @@ pub(crate) fn line(event: &Event, json: bool) -> Result<String, Error> {
         return Ok(serde_json::to_string(event).map_err(std::io::Error::from)?);
     }
     let seconds = event.time as u64;
+    let (year, month, day) = date(seconds / 86_400);
     let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let ms = (event.time.fract() * 1e3) as u64;
-    Ok(format!("{h:02}:{m:02}:{s:02}.{ms:03} UTC {:>5} {}", event.level, event.message))
+    let at = format!("{year}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}.{ms:03} UTC");
+    Ok(format!("{at} {:>5} {}", event.level, event.message))
 }
 
 #[cfg(test)]
@@ -217,7 +219,7 @@ mod tests {
             [KEPT as u64 + 5, KEPT as u64 + 4]
         );
         let event = Event { number: 1, time: 3_723.25, level: "WARN".into(), message: "silent".into() };
-        assert_eq!(line(&event, false).unwrap(), "01:02:03.250 UTC  WARN silent");
+        assert_eq!(line(&event, false).unwrap(), "1970-01-01 01:02:03.250 UTC  WARN silent");
         assert!(line(&event, true).unwrap().contains("\"message\":\"silent\""));
     }
 }
