@@ -46,7 +46,7 @@ pub(crate) struct PerfArgs {
     daemon: bool,
     /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open
     /// NATs and firewalls in front of the server.
-    #[arg(long, alias = "invite", value_name = "HOST:PORT", conflicts_with_all = ["client", "private_key_file"])]
+    #[arg(long, alias = "invite", value_name = "IP:PORT", conflicts_with_all = ["client", "private_key_file"])]
     rendezvous: Vec<SocketAddr>,
     #[command(flatten)]
     limits: Limits,
@@ -95,7 +95,7 @@ pub(super) struct ClientFlags {
     #[arg(long, conflicts_with = "server")]
     pub(super) get_server_output: bool,
     /// UDP and DCCP port to send from (only DCCP with --encapsulation raw), for a server with --rendezvous.
-    #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel", "server"])]
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel", "server"], value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) cport: Option<u16>,
     /// Give up if the server does not answer within this many milliseconds. If its name resolves to several
     /// addresses, they are tried in turn within this time.

@@ -227,6 +227,15 @@ impl TryFrom<PerfArgs> for Plan {
             ));
         }
         check_file(&mode, client_flags.as_ref(), &common)?;
+        let reachable = |client: &SocketAddr| {
+            client.is_ipv4() == place.is_ipv4() && client.port() > 0 && is_unicast(client.ip())
+        };
+        if let Some(client) = rendezvous.iter().find(|client| !reachable(client)) {
+            return Err(Error::usage(format!(
+                "--rendezvous {client}: expected a unicast address of the same IP version as that of the server, {}, and a port from 1 to 65535",
+                place.ip()
+            )));
+        }
         let patience = client_flags.as_ref().map_or(0, |client_flags| client_flags.connect_timeout);
         let patience = Duration::from_millis(patience.into());
         let role = match client_flags {
