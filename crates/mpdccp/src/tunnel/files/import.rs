@@ -67,6 +67,8 @@ fn output_of(file: &Path) -> Option<PathBuf> {
 #[derive(Debug, Default)]
 struct Converted {
     text: String,
+    /// The names of the peers.
+    names: Vec<String>,
     lost: Vec<String>,
 }
 
@@ -187,7 +189,9 @@ fn of_peer(
     let place = format!("line {}: [Peer]", peer.line);
     let key = peer.get("publickey").ok_or_else(|| format!("{place} has no PublicKey"))?;
     key.parse::<PublicKey>().map_err(|e| format!("{place}: PublicKey: {e}"))?;
-    let name = peer.comment.clone().unwrap_or_else(|| format!("peer-{number}"));
+    let comment = peer.comment.clone().filter(|name| !made.names.contains(name));
+    let name = comment.unwrap_or_else(|| format!("peer-{number}"));
+    made.names.push(name.clone());
     let endpoint = peer.get("endpoint");
     if let (Some(_), None) = (lines, endpoint) {
         made.lost.push(format!(
@@ -307,6 +311,17 @@ mod tests {
             !cfg.is_client() && cfg.routes == mpdccp_tunnel::config::Routes::None && made.lost.is_empty()
         );
         assert_eq!(cfg.listen.0[0].port, Some(443));
+    }
+
+    #[test]
+    fn peers_with_the_same_comment_get_different_names() {
+        let peer = |n| format!("### client\n[Peer]\nPublicKey = {}\nAllowedIPs = 10.0.0.{n}/32\n", wg(n).1);
+        let text =
+            format!("[Interface]\nPrivateKey = {}\nAddress = 10.0.0.1/24\n{}{}", wg(1).0, peer(2), peer(3));
+        let made = convert(&wg_quick::parse(&text).unwrap(), &[]).unwrap();
+        assert_eq!(made.names, ["client", "peer-2"]);
+        let errors = Config::review(&made.text, 1).errors;
+        assert!(errors.is_empty(), "{errors:?}");
     }
 
     #[test]

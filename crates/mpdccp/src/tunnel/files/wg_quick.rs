@@ -64,7 +64,8 @@ pub(super) fn parse(text: &str) -> Result<WgFile, String> {
         let (content, remark) = raw.split_once('#').map_or((raw, None), |(a, b)| (a, Some(b)));
         let content = content.trim();
         if content.is_empty() {
-            comment = remark.map(|remark| remark.trim().to_owned()).filter(|remark| !remark.is_empty());
+            let remark = remark.map(|remark| remark.trim_start_matches('#').trim().to_owned());
+            comment = remark.filter(|remark| !remark.is_empty());
             continue;
         }
         match content.to_ascii_lowercase().as_str() {
