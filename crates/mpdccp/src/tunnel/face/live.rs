@@ -5,7 +5,7 @@ use crate::tunnel::face::control;
 use mpdccp_tunnel::status::{PathReport, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -115,16 +115,26 @@ fn sparkline(rates: &VecDeque<f64>) -> String {
 /// Shows the status until Ctrl-C is pressed or the tunnel ends.
 pub(crate) fn watch(socket: &Path) -> Result<(), Error> {
     let (mut live, mut last) = (Live::default(), Instant::now());
-    let mut out = std::io::stdout().lock();
-    // Clear the whole screen once at the start.
-    write!(out, "\x1b[2J")?;
+    let terminal = std::io::stdout().is_terminal();
+    if terminal {
+        // Clear the whole screen once at the start.
+        print!("\x1b[2J");
+    }
     loop {
         let status = control::status(socket, None)?;
         let picture = live.draw(&status, last.elapsed());
         last = Instant::now();
-        write!(out, "{HOME}{}{CLEAR_REST}", picture.replace('\n', CLEAR_LINE))?;
-        out.flush()?;
+        print!("{}", frame(&picture, terminal));
+        std::io::stdout().flush()?;
         std::thread::sleep(EVERY);
+    }
+}
+
+/// Returns what to print to show the picture: on a terminal, in place of the previous one.
+fn frame(picture: &str, terminal: bool) -> String {
+    match terminal {
+        true => format!("{HOME}{}{CLEAR_REST}", picture.replace('\n', CLEAR_LINE)),
+        false => format!("{picture}\n"),
     }
 }
 
@@ -132,6 +142,12 @@ pub(crate) fn watch(socket: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
     use mpdccp_tunnel::status::PeerStatus;
+
+    #[test]
+    fn only_terminals_get_escape_sequences() {
+        assert_eq!(frame("a\nb\n", false), "a\nb\n\n");
+        assert_eq!(frame("a\n", true), "\x1b[Ha\x1b[K\n\x1b[J");
+    }
 
     #[test]
     fn rates_are_of_the_time_between_and_start_anew_with_the_path() {
