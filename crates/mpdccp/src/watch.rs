@@ -81,7 +81,7 @@ impl Watch {
     fn line(&mut self, text: &str) {
         if self.live {
             self.open = true;
-            eprint!("\r\x1b[K{} {text}", self.head);
+            eprint!("{}", live_line(&self.head, text));
             let _ = stderr().flush();
         }
     }
@@ -110,10 +110,28 @@ impl Watch {
     }
 }
 
+/// Formats the live line, which takes the place of the previous one. It must not wrap, because only its last
+/// row would be replaced: an experiment with two paths needs more than 80 columns.
+fn live_line(head: &str, text: &str) -> String {
+    format!("\r\x1b[K\x1b[?7l{head} {text}\x1b[?7h")
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
         if self.open {
             eprintln!();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_line_does_not_wrap() {
+        let line = live_line("1 of 2", "setting up ...");
+        let text = line.strip_prefix("\r\x1b[K\x1b[?7l").and_then(|line| line.strip_suffix("\x1b[?7h"));
+        assert_eq!(text, Some("1 of 2 setting up ..."));
     }
 }
