@@ -43,13 +43,14 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
         )));
     }
     let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
-    let out = out.map_err(|e| cannot("write", output, e))?;
+    let unwritten = |e| cannot("write", output, e);
+    let out = out.map_err(unwritten)?;
     // A file that existed before has kept its mode.
     if out.metadata()?.is_file() {
-        out.set_permissions(Permissions::from_mode(0o600)).map_err(|e| cannot("write", output, e))?;
+        out.set_permissions(Permissions::from_mode(0o600)).map_err(unwritten)?;
     }
     let mut writer = BufWriter::new(out);
-    writer.write_all(&head)?;
+    writer.write_all(&head).map_err(unwritten)?;
     let (mut packets, mut opened) = (0, 0);
     let mut record = [0; 16];
     while reader.read_exact(&mut record).is_ok() {
@@ -66,10 +67,9 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
             record[8..12].copy_from_slice(&len);
             record[12..16].copy_from_slice(&len);
         }
-        writer.write_all(&record)?;
-        writer.write_all(&packet)?;
+        writer.write_all(&record).and_then(|()| writer.write_all(&packet)).map_err(unwritten)?;
     }
-    writer.flush()?;
+    writer.flush().map_err(unwritten)?;
     println!("decrypted {opened} of {packets} packets");
     Ok(())
 }
@@ -224,6 +224,8 @@ mod tests {
         assert!(run(&keys, &keys, &letter).is_err());
         assert_eq!(std::fs::read(&capture).unwrap(), head);
         assert_eq!(std::fs::read(&letter).unwrap(), b"dear");
+        let full = run(&keys, &capture, Path::new("/dev/full")).unwrap_err().to_string();
+        assert!(full.starts_with("cannot write /dev/full: No space"), "{full}");
         run(&keys, &capture, &letter).unwrap();
         assert_eq!(std::fs::read(&letter).unwrap(), head);
     }
