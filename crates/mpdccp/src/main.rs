@@ -22,6 +22,7 @@ use std::any::Any;
 use std::io::{self, Write as _};
 use std::panic;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -94,25 +95,28 @@ enum Command {
     Demo(demo::Demo),
 }
 
+/// The first failure to write output, in any thread.
+static UNWRITTEN: OnceLock<String> = OnceLock::new();
+
 fn main() -> ExitCode {
     let usual = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        if unwritten(info.payload()).is_none() {
-            usual(info);
-        }
+    panic::set_hook(Box::new(move |info| match unwritten(info.payload()) {
+        Some(text) => drop(UNWRITTEN.set(text.to_owned())),
+        // The thread that waits for the one that could not write panics, too.
+        None if UNWRITTEN.get().is_some() => {}
+        None => usual(info),
     }));
-    match panic::catch_unwind(run) {
-        Ok(code) => code,
-        Err(why) => match unwritten(&*why) {
-            // The reader of the output has closed the pipe, as `| head` does. Exit like a program killed by
-            // SIGPIPE. Unwinding after the panic has already removed namespaces and interfaces.
-            Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
-            Some(text) => {
-                let _ = writeln!(io::stderr(), "mpdccp: {text}");
-                ExitCode::FAILURE
-            }
-            None => panic::resume_unwind(why),
-        },
+    let done = panic::catch_unwind(run);
+    match (UNWRITTEN.get(), done) {
+        // The reader of the output has closed the pipe, as `| head` does. Exit like a program killed by
+        // SIGPIPE. Unwinding after the panic has already removed namespaces and interfaces.
+        (Some(text), _) if text.contains("Broken pipe") => ExitCode::from(141),
+        (Some(text), _) => {
+            let _ = writeln!(io::stderr(), "mpdccp: {text}");
+            ExitCode::FAILURE
+        }
+        (None, Ok(code)) => code,
+        (None, Err(why)) => panic::resume_unwind(why),
     }
 }
 

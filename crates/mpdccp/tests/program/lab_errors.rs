@@ -119,6 +119,22 @@ fn nobody_reading_is_no_reason_for_a_panic() {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let out = lab.args(["lab", "list"]).stdout(writer).output().unwrap();
     assert_eq!((out.status.code(), String::from_utf8_lossy(&out.stderr).as_ref()), (Some(141), ""));
+    // The threads that make the runs write the progress.
+    let (dir, (reader, writer)) = (tempfile::tempdir().unwrap(), std::io::pipe().unwrap());
+    drop(reader);
+    let scenario = r#"
+        name = "f"
+        title = "f"
+        duration_s = 1
+        mode = "direct"
+        path = [{ name = "p", rate = "10 Mbit/s", queue = "50 kB" }]
+        variant = [{ label = "ccid5", ccid = 5 }]
+        flow = [{ name = "f", kind = "udp", payload = 1300, rate = "1 Mbit/s" }]
+    "#;
+    std::fs::write(dir.path().join("f.toml"), scenario).unwrap();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    lab.args(["lab", "run", "f.toml", "--backend", "sim", "--out", "out"]).current_dir(dir.path());
+    assert_eq!(lab.stderr(writer).status().unwrap().code(), Some(141));
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let out = Command::new(env!("CARGO_BIN_EXE_mpdccp")).arg("genkey").stdout(full).output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
