@@ -53,7 +53,8 @@ impl Test {
             size: self.size,
             rate: self.rate_bps.map(Rate::from_bps),
             burst: self.burst.max(1),
-            messages: self.messages,
+            // The omitted messages do not count, so the limit is set once the omitted time is over.
+            messages: self.messages.filter(|_| self.omit_ms == 0),
             time: self.time_ms.map(|ms| Duration::from_millis(ms.saturating_add(self.omit_ms))),
         }
     }

@@ -400,9 +400,7 @@ impl Transfer {
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
         let mut any = self.speak(core, now, session);
         if self.omitting && !self.held && now >= self.opened + self.omit() {
-            self.omitting = false;
-            self.look(core, now, session);
-            self.omitted = self.sent.clone();
+            self.end_omission(core, now, session);
         }
         if let Stage::Lingering { until } = self.stage {
             // Closing the session drops queued packets, so wait until the results have reached the peer.

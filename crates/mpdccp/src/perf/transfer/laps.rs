@@ -39,6 +39,16 @@ impl Transfer {
         };
     }
 
+    /// Ends the period that the results exclude.
+    pub(super) fn end_omission(&mut self, core: &Core, now: Time, session: SessionId) {
+        self.omitting = false;
+        self.look(core, now, session);
+        self.omitted = self.sent.clone();
+        if let (Some(sender), Some(test)) = (&mut self.sender, &self.test) {
+            sender.load.messages = test.messages.map(|n| n.saturating_add(sender.made));
+        }
+    }
+
     /// Returns the counts since the last call, or `None` before the test's clock has started and after the
     /// last report.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {

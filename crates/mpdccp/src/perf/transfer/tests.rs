@@ -113,6 +113,20 @@ fn an_interval_is_omitted_even_if_its_report_is_late() {
 }
 
 #[test]
+fn omitted_messages_do_not_count_for_the_number_to_send() {
+    alone(|core| {
+        let test = Test { up: false, down: true, messages: Some(3), omit_ms: 1000, ..upload() };
+        let mut server = Transfer::begun(core, Transfer::server(), test);
+        // Without a path, each call fills the queue.
+        let mut made = |ms| {
+            server.fill(core, at(ms), SESSION, 64);
+            server.sender.as_ref().unwrap().made
+        };
+        assert_eq!([0, 1000, 1001].map(&mut made), [64, 67, 67]);
+    });
+}
+
+#[test]
 fn a_refused_client_stays_refused_and_is_closed() {
     let limits: Limits = crate::perf::limits::tests::of_rate(1_000_000);
     alone(|core| {
