@@ -11,7 +11,7 @@ use super::machine::Where;
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// Number of points to draw. A point is a randomly drawn link with traffic.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     draws: u64,
     /// Seed of the random points. Use a number during development, and `release`, which is a hash of the
     /// congestion controls' sources, for published results.
@@ -28,8 +28,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
     /// Number of points to run in parallel.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    jobs: usize,
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: u16,
     /// Output directory for judge.json and judge.md.
     #[arg(long, default_value = "lab-out/judge", value_name = "DIR")]
     out: PathBuf,
@@ -67,7 +67,7 @@ pub(super) fn judge(args: &Args) -> Result<(), LabError> {
         point: args.point,
         class: args.class.clone(),
         only: args.only.clone(),
-        jobs: args.jobs,
+        jobs: args.jobs.into(),
         out: args.out.clone(),
         references: args.references.clone(),
         against: args.against.clone(),
@@ -76,4 +76,25 @@ pub(super) fn judge(args: &Args) -> Result<(), LabError> {
     let text = judge::run(&options, &|done, of| eprintln!("{done}/{of}"))?;
     println!("{text}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn numbers_that_no_machine_can_handle_are_refused() {
+        for wrong in ["--draws=0", "--draws=18446744073709551615", "--jobs=0", "--jobs=1025"] {
+            assert!(Line::try_parse_from(["judge", wrong]).is_err(), "{wrong}");
+        }
+        let line = Line::try_parse_from(["judge", "--draws=200", "--jobs=2"]).map(|line| line.args);
+        assert_eq!(line.ok().map(|args| (args.draws, args.jobs)), Some((200, 2)));
+    }
 }
