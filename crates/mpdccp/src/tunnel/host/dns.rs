@@ -112,10 +112,15 @@ impl Changes {
     }
 
     fn set(&mut self, servers: &[IpAddr]) {
-        if servers.is_empty() {
-            return self.restore();
+        match servers.is_empty() {
+            true => self.restore(),
+            false => self.set_by(Way::here(), servers),
         }
-        let way = Way::here();
+    }
+
+    fn set_by(&mut self, way: Way, servers: &[IpAddr]) {
+        // Even if a later step fails, an earlier one may have changed something.
+        self.way = Some(way);
         let done = match way {
             Way::Resolved => self.resolved(servers),
             Way::Resolvconf => self.add_entry(servers),
@@ -123,10 +128,7 @@ impl Changes {
         };
         let names: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
         match done {
-            Ok(()) => {
-                self.way = Some(way);
-                tracing::info!("using the name servers {} through the tunnel", names.join(", "));
-            }
+            Ok(()) => tracing::info!("using the name servers {} through the tunnel", names.join(", ")),
             Err(e) => tracing::warn!("dns: cannot use the name servers {}: {e}", names.join(", ")),
         }
     }
@@ -423,6 +425,18 @@ mod tests {
         gone.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         tunnel("renamed").revert_leftovers();
         assert_eq!(std::fs::read_to_string(&gone.file).unwrap(), BEFORE);
+    }
+
+    #[test]
+    fn a_change_that_fails_halfway_is_undone() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut one = dns(directory.path());
+        // This file can be read, but not written.
+        (one.file, one.way) = ("/proc/version".into(), None);
+        one.set_by(Way::File, &[[10, 0, 0, 1].into()]);
+        assert!(one.kept.exists());
+        one.restore();
+        assert!(!one.kept.exists());
     }
 
     #[test]
