@@ -1,6 +1,6 @@
 //! Parses the value of `--path`: `LOCAL[@REMOTE][,PRIO]`.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// Resolves an address or a host name with an optional port. Returns at least one address, and only addresses
@@ -20,7 +20,9 @@ pub(crate) fn addresses(
             (host, port.parse().map_err(|_| "expected a host or an IP address, with or without a port")?)
         }
         // The text has no port: its colons belong to an IPv6 address, such as fe80::1%eth0.
-        None => (text, default_port),
+        None if !text.contains(':') || is_ipv6(text) => (text, default_port),
+        // Both `-c` and `-p` may have named a port.
+        None => return Err("expected a host or an IP address, with at most one port".into()),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let found = (host, port).to_socket_addrs().map_err(|e| format!("cannot look up host `{host}`: {e}"))?;
@@ -29,6 +31,11 @@ pub(crate) fn addresses(
         return Err(format!("`{host}` has no address of the paths' IP version"));
     }
     Ok(found)
+}
+
+fn is_ipv6(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    inside.unwrap_or(text).split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok())
 }
 
 /// One path of a client.
@@ -91,6 +98,9 @@ mod tests {
         assert_eq!(address("::1").ok(), "[::1]:7".parse().ok());
         assert_eq!(addresses("localhost:9", 7, |ip| ip.is_ipv4()), Ok(vec![([127, 0, 0, 1], 9).into()]));
         assert!(address("localhost:http").is_err());
+        for text in ["localhost:7:8", "10.0.0.1:7:8", "[::1]:7:8"] {
+            assert!(address(text).unwrap_err().ends_with("at most one port"), "{text}");
+        }
         // The interface of a link-local address can be given by name or by number.
         let link: SocketAddr = "[fe80::1%1]:7".parse().unwrap();
         for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7", "[fe80::1%1]:7"] {
