@@ -158,6 +158,16 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_all_keys() {
+        let page = include_str!("../../../../docs/link.md");
+        let report = Meter::default().report(&Stats::default(), 0, SECOND);
+        let report = serde_json::to_value(report).unwrap();
+        for key in report.as_object().unwrap().keys() {
+            assert!(page.contains(&format!("`{key}`")), "{key}");
+        }
+    }
+
+    #[test]
     fn packets_that_do_not_come_out_are_explained() {
         let policed = Count { packets: 3, bytes: 3_000 };
         let offered = Count { packets: 5, bytes: 5_000 };
