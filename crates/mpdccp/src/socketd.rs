@@ -90,7 +90,11 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
     // out other users.
     descriptors::raise();
     let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
-    let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
+    let driver = Daemon::driver(settings).map_err(|e| {
+        // A daemon gives only a directory that it has created to its unprivileged user, so leave none behind.
+        directory.iter().for_each(|dir| drop(std::fs::remove_dir(dir)));
+        Error::usage(e.to_string())
+    })?;
     if let Some(user) = becomes {
         // The unprivileged user must be able to remove the socket when the daemon ends.
         let own = |path: &Path| nix::unistd::chown(path, Some(user.uid), Some(user.gid));

@@ -78,6 +78,20 @@ fn a_daemon_gives_up_the_privileges_of_root() {
     }
 }
 
+/// The next daemon must be able to remove its socket from the directory.
+#[test]
+fn a_daemon_that_cannot_start_leaves_no_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let mut daemon = Command::new(MPDCCP);
+    daemon.args(["socketd", "--udp-port", &port, "--socket"]).arg(dir.path().join("own/socketd.sock"));
+    let output = daemon.output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && complaint.contains("--udp-port"), "{output:?}");
+    assert!(!dir.path().join("own").exists());
+}
+
 /// The loader would skip the library, and the program would run without DCCP sockets.
 #[test]
 fn a_library_that_cannot_be_preloaded_is_refused() {
