@@ -80,16 +80,14 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
             known.join(", ")
         )));
     }
-    let settings = Settings {
-        control: args.socket.clone(),
-        udp_port: (!args.raw).then_some(args.udp_port),
-        ccid: args.ccid,
-    };
+    let socket = std::path::absolute(&args.socket)?;
+    let settings =
+        Settings { control: socket.clone(), udp_port: (!args.raw).then_some(args.udp_port), ccid: args.ccid };
     let becomes = unprivileged(&args.user)?;
     // Raise the limit on descriptors: one user may open many sockets, and at the usual limit this would shut
     // out other users.
     descriptors::raise();
-    let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
+    let directory = socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| {
         // A daemon gives only a directory that it has created to its unprivileged user, so leave none behind.
         directory.iter().for_each(|dir| drop(std::fs::remove_dir(dir)));
@@ -98,7 +96,7 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
     if let Some(user) = becomes {
         // The unprivileged user must be able to remove the socket when the daemon ends.
         let own = |path: &Path| nix::unistd::chown(path, Some(user.uid), Some(user.gid));
-        directory.iter().try_for_each(|dir| own(dir)).and_then(|()| own(&args.socket)).map_err(io_error)?;
+        directory.iter().try_for_each(|dir| own(dir)).and_then(|()| own(&socket)).map_err(io_error)?;
         become_user(&user)?;
     }
     let handle = driver.handle();
@@ -106,8 +104,8 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         handle.run(|core, _| core.stop());
     })
     .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
-    let at = args.socket.display();
-    let other = (args.socket != Path::new(CONTROL)).then(|| format!("--socket {at} ")).unwrap_or_default();
+    let at = socket.display();
+    let other = if socket == Path::new(CONTROL) { String::new() } else { format!("--socket {at} ") };
     println!("ready at {at}; start programs with: mpdccp run {other}-- PROGRAM");
     driver.run()?;
     Ok(())

@@ -69,6 +69,15 @@ fn a_daemon_gives_up_the_privileges_of_root() {
     assert!(daemon.wait().unwrap().success());
     assert!(!socket.exists());
 
+    let mut daemon = command("here.sock".as_ref(), "nobody");
+    let mut daemon = daemon.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    line.clear();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let here = fs::canonicalize(dir.path()).unwrap().join("here.sock");
+    assert!(line.starts_with(&format!("ready at {};", here.display())), "{line}");
+
     for (user, why) in [("nosuch-user", "this host has no such user"), ("root", "this is root")] {
         let socket = dir.path().join(user);
         let output = command(&socket, user).output().unwrap();
