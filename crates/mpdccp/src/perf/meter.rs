@@ -123,9 +123,10 @@ pub(crate) struct Meter {
     pub(crate) total: Span,
     /// Counts since the last call of [`Meter::lap`].
     pub(crate) span: Span,
-    /// Time after the first message during which messages are not counted.
+    /// Time after the first message during which messages count only in the reports of intervals.
     pub(crate) omit: Duration,
-    began: Option<Time>,
+    /// When the first message arrived.
+    pub(crate) began: Option<Time>,
     /// Smallest message number that is counted.
     base: u64,
     /// Largest message number so far, plus one.
@@ -156,10 +157,13 @@ impl Meter {
             return;
         };
         let number = nearest(number, self.next);
+        let latency = stamp.and_then(|stamp| stamp.age(self.clock, now));
         let began = *self.began.get_or_insert(now);
         if now.since(began) < self.omit {
             self.next = self.next.max(number + 1);
             self.base = self.next;
+            // Only the results exclude this message, not the report of the interval.
+            self.span.add(bytes.len(), latency);
             return;
         }
         if number < self.base {
@@ -169,7 +173,6 @@ impl Meter {
             self.reordered += 1;
         }
         self.next = self.next.max(number + 1);
-        let latency = stamp.and_then(|stamp| stamp.age(self.clock, now));
         if let Some(transit) = stamp.map(|stamp| stamp.transit(now)) {
             let change = self.transit.replace(transit).map_or(0, |before| transit.wrapping_sub(before));
             self.jitter += (change.unsigned_abs() as f64 - self.jitter) / 16.0;
@@ -257,6 +260,7 @@ mod tests {
         // Messages 5, 6 and 8 have arrived; 7 is missing.
         assert_eq!((meter.total.messages, meter.lost(), meter.reordered), (3, 1, 1));
         assert_eq!(meter.first, Some(Time::from_millis(110)));
+        assert_eq!(meter.lap().messages, 6, "intervals have the omitted messages, too");
     }
 
     /// Checks the formula of RFC 3550 section 6.4.1.

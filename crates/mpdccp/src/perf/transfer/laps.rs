@@ -67,7 +67,7 @@ impl Transfer {
             to,
             size: self.size(),
             sent: self.sender.is_some().then(|| (before, self.sent.clone())),
-            received: (self.sender.is_none() || self.meter.first.is_some())
+            received: (self.sender.is_none() || self.meter.began.is_some())
                 .then(|| In::lap(&mut self.meter, to - from)),
             lost: self.missing.saturating_sub(lost_before),
             omitted: from + to < self.omit() * 2,
