@@ -117,7 +117,7 @@ impl Plan {
             let file = self.logfile.as_deref().unwrap_or("".as_ref());
             Error::usage(format!("--logfile {}: {e}", file.display()))
         })?;
-        let several = matches!(self.role, Role::Client { parallel: 2.., .. });
+        let several = !matches!(self.role, Role::Client { parallel: 1, .. });
         let reporter = Reporter::new(output, self.json, self.start(), self.format, several);
         if self.verbose {
             reporter.settings(&Settings {

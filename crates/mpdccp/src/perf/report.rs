@@ -6,7 +6,7 @@ use crate::perf::cpu::Share;
 use crate::perf::daemon;
 use crate::perf::iperf3::Document;
 use crate::perf::output::{Output, Unit};
-use crate::perf::table::{HEADER, Row};
+use crate::perf::table::{HEADER, Line, Row, Sum, name, shown};
 use crate::perf::transfer::{MOST_OUTPUT, Transfer};
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
@@ -125,35 +125,6 @@ pub(crate) fn failed(output: &Output, json: Json, error: &str) {
 /// Ends the copy of the output that a client will get. Nothing is appended to the copy after this.
 const END: &str = "\n\n";
 
-/// A line of the table without the session: the direction of the messages, and the counts.
-type Line = (&'static str, Row);
-
-/// Sum of several sessions.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sum {
-    span: (f64, f64),
-    lines: Vec<Line>,
-}
-
-impl Sum {
-    fn add(&mut self, span: (f64, f64), lines: &[Line]) {
-        self.span = (span.0.min(self.span.0).max(0.0), span.1.max(self.span.1));
-        if self.lines.is_empty() {
-            self.span = span;
-        }
-        for (way, row) in lines {
-            match self.lines.iter_mut().find(|(other, _)| other == way) {
-                Some((_, sum)) => *sum = sum.add(*row),
-                None => self.lines.push((way, Row { delay_ms: None, ..*row })),
-            }
-        }
-    }
-
-    fn mbps(&self, way: &str) -> Option<f64> {
-        self.lines.iter().find(|(other, _)| *other == way).map(|(_, row)| row.mbps)
-    }
-}
-
 impl Reporter {
     /// Creates a reporter. `start` is the first part of a JSON document.
     pub(crate) fn new(
@@ -219,7 +190,7 @@ impl Reporter {
 
     /// Reports the listening address and, if this server uses encryption, its public key `key`.
     pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16, key: Option<PublicKey>) {
-        let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
+        let place = shown(address);
         let key = key.map(|key| key.to_string());
         let whose = key.iter().map(|key| format!(", for clients with --public-key {key}"));
         let text = format!("listening on {place}, DCCP port {dccp_port}{}", whose.collect::<String>());
@@ -258,7 +229,9 @@ impl Reporter {
             let kind = if multipath { "Multipath DCCP" } else { "plain DCCP" };
             let ccids = ccids.map(|(tx, rx)| format!(", sending with CCID {tx}, receiving with CCID {rx}"));
             let key = key.map(|key| format!("; encrypted, the peer's key is {key}"));
-            format!("open: {kind}{}{}", ccids.unwrap_or_default(), key.unwrap_or_default())
+            let with = remote.map_or(String::new(), |at| format!(" with {}", shown(at)));
+            let (name, more) = (name(session), [ccids, key].map(Option::unwrap_or_default).concat());
+            format!("{name} open: {kind}{with}{more}")
         });
     }
 
@@ -266,8 +239,9 @@ impl Reporter {
         if !self.multipath.contains(&session) {
             return;
         }
+        let name = self.name(session);
         self.print(&Record::Path { session: session.0, path: path.0, state }, || {
-            format!("path {} is {state}", path.0)
+            format!("{name}path {} is {state}", path.0)
         });
     }
 
@@ -309,8 +283,7 @@ impl Reporter {
     pub(crate) fn interval(&mut self, session: SessionId, lap: Lap, sum: &mut Sum) {
         let span = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
         let sent = lap.sent.as_ref().map(|(a, b)| Out::between(a, b, lap.size, lap.to - lap.from));
-        let received = lap.received;
-        let arrived = received.as_ref().map(In::row).map(|row| {
+        let arrived = lap.received.as_ref().map(In::row).map(|row| {
             let total = (row.total - row.lost).saturating_add(lap.lost);
             ("received", Row { lost: lap.lost, total, ..row })
         });
@@ -320,7 +293,7 @@ impl Reporter {
         let text = self.rows(&name(session), span, &lines, omitted);
         self.copy(session, &text);
         let (session, (from_s, to_s), omitted) = (session.0, span, lap.omitted);
-        let record = Record::Interval { session, from_s, to_s, omitted, sent, received };
+        let record = Record::Interval { session, from_s, to_s, omitted, sent, received: lap.received };
         self.table(&record, &text);
     }
 
@@ -434,11 +407,6 @@ impl Reporter {
     }
 }
 
-/// Formats the name of a session for the table.
-fn name(session: SessionId) -> String {
-    format!("[{:3}]", session.0)
-}
-
 /// The results of both ends.
 struct Results {
     sent: Option<Out>,
@@ -471,6 +439,16 @@ mod tests {
 
     fn reporter() -> Reporter {
         Reporter::new(Output::default(), None, Value::Null, Unit::Mbit, false)
+    }
+
+    #[test]
+    fn a_line_about_a_path_names_its_session() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let output = Output::new(Some(log.path()), None, false).unwrap();
+        let mut reporter = Reporter { output, several: true, ..reporter() };
+        reporter.multipath.insert(SessionId(3));
+        reporter.path(SessionId(3), PathId(1), "up");
+        assert_eq!(std::fs::read_to_string(log.path()).unwrap(), "[  3] path 1 is up\n");
     }
 
     #[test]

@@ -1,9 +1,21 @@
 //! Formats the table that perf prints for people.
 
 use crate::perf::output::Unit;
+use mpdccp_proto::SessionId;
+use std::net::SocketAddr;
 
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole > 0 { part as f64 * 100.0 / whole as f64 } else { 0.0 }
+}
+
+/// Formats an address. Native DCCP has no UDP port.
+pub(crate) fn shown(at: SocketAddr) -> String {
+    if at.port() == 0 { at.ip().to_string() } else { at.to_string() }
+}
+
+/// Formats the name of a session for the table.
+pub(crate) fn name(session: SessionId) -> String {
+    format!("[{:3}]", session.0)
 }
 
 /// Header of the table.
@@ -44,6 +56,35 @@ impl Row {
             unit.text(mbps),
             percent(lost, total),
         )
+    }
+}
+
+/// A line of the table without the session: the direction of the messages, and the counts.
+pub(crate) type Line = (&'static str, Row);
+
+/// Sum of several sessions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sum {
+    pub(crate) span: (f64, f64),
+    pub(crate) lines: Vec<Line>,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, span: (f64, f64), lines: &[Line]) {
+        self.span = (span.0.min(self.span.0).max(0.0), span.1.max(self.span.1));
+        if self.lines.is_empty() {
+            self.span = span;
+        }
+        for (way, row) in lines {
+            match self.lines.iter_mut().find(|(other, _)| other == way) {
+                Some((_, sum)) => *sum = sum.add(*row),
+                None => self.lines.push((way, Row { delay_ms: None, ..*row })),
+            }
+        }
+    }
+
+    pub(crate) fn mbps(&self, way: &str) -> Option<f64> {
+        self.lines.iter().find(|(other, _)| *other == way).map(|(_, row)| row.mbps)
     }
 }
 

@@ -35,6 +35,7 @@ fn a_server_in_the_background_logs_and_ends() {
     }
     let log = fs::read_to_string(log).unwrap();
     assert!(log.lines().all(|line| line.starts_with("there: ")), "{log}");
+    assert!(log.contains("] open: plain DCCP with 127.0.0.1:"), "{log}");
     assert!(log.contains("listening") && log.contains(" received ") && log.contains(" kbit/s"), "{log}");
     assert!(log.contains(" 0/20 (0.00 %)") && log.contains("Jitter/RTT"), "{log}");
     // If the start fails, the error is reported at once, and only once.
