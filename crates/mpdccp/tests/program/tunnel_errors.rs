@@ -1,9 +1,11 @@
 //! Tests wrong input and missing prerequisites. The program must print one message that says what is wrong,
 //! where, and how to fix it, exit with code 2, and leave nothing behind.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -353,7 +355,7 @@ fn a_tunnel_whose_file_names_another_socket_is_listed() {
     let directory = case.path("mpdccp");
     std::fs::create_dir(&directory).unwrap();
     std::fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    let _running = std::os::unix::net::UnixListener::bind(directory.join("old.sock")).unwrap();
+    let _running = UnixListener::bind(directory.join("old.sock")).unwrap();
     for args in ["reload", "down"] {
         let mut command = case.command(&[args]);
         let output = command.env("XDG_RUNTIME_DIR", case.directory.path()).output().unwrap();
@@ -374,11 +376,24 @@ fn a_control_socket_that_cannot_be_created_is_named_with_a_remedy() {
 fn a_tunnel_that_does_not_answer_is_named() {
     let case = Case::new(CLIENT);
     let socket = case.path("control.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
     // If the end of a socket has unread data when it is closed, the other end gets an error.
     let tunnel = std::thread::spawn(move || listener.accept().unwrap().0.read_exact(&mut [0]).unwrap());
     let output = case.command(&["reload"]).output().unwrap();
     tunnel.join().unwrap();
     std::fs::remove_file(socket).unwrap();
     case.check_code(1, output, &["no answer from the tunnel at", "control.sock", "see its log"]);
+}
+
+/// If it panicked instead, it would lift a kill switch.
+#[test]
+fn a_helper_whose_log_nobody_reads_ends_in_order() {
+    let ((mut ours, its), (reader, writer)) = (UnixStream::pair().unwrap(), std::io::pipe().unwrap());
+    drop(reader);
+    let mut helper = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    helper.args(["tunnel", "helper", "none.toml"]).stdin(OwnedFd::from(its)).stderr(writer);
+    let mut helper = helper.spawn().unwrap();
+    // A request that no tunnel sends: its length, and its text.
+    ours.write_all(&[&2_u32.to_ne_bytes()[..], b"{}"].concat()).unwrap();
+    assert_eq!(helper.wait().unwrap().code(), Some(0));
 }

@@ -20,7 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -247,7 +247,8 @@ fn refuse(what: impl std::fmt::Display) -> Done {
 
 /// Logs directly to standard error, because an attacker could suppress the tunnel's own log.
 fn complain(what: impl std::fmt::Display) {
-    eprintln!("mpdccp: refused: {what}");
+    // Ignore the error: without a reader of the log, the helper must still undo its changes in order.
+    let _ = writeln!(io::stderr(), "mpdccp: refused: {what}");
 }
 
 /// Waits until the helper of an earlier tunnel with this configuration file has ended. Returns the lock.
