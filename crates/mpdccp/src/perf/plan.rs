@@ -358,7 +358,10 @@ fn places(
     if raw {
         places.iter_mut().for_each(|place| place.set_port(0));
     }
-    Ok((places, common.dccp_port.unwrap_or(inside)))
+    match common.dccp_port.unwrap_or(inside) {
+        0 => Err(Error::usage("invalid DCCP port 0; give a port from 1 to 65535")),
+        port => Ok((places, port)),
+    }
 }
 
 #[cfg(test)]

@@ -132,6 +132,8 @@ fn flags_of_iperf3_without_a_meaning_here_say_what_to_use() {
         ("-s --get-server-output", "cannot be used with"),
         ("-s --cport 7", "cannot be used with"),
         ("-c 127.0.0.1 --cport 0", "0 is not in 1..=65535"),
+        ("-s --dccp-port 0", "invalid DCCP port 0"),
+        ("-s --encapsulation raw -p 0", "invalid DCCP port 0"),
         ("-s --rendezvous [::1]:9", "same IP version as that of the server, 0.0.0.0"),
         ("-s --rendezvous 127.0.0.1:0", "a port from 1 to 65535"),
         ("-s --connect-timeout 5", "cannot be used with"),
