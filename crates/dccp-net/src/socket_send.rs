@@ -72,12 +72,15 @@ impl Outlet {
         if self.segmentation && burst.bytes.len() > burst.segment {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
                 // Some drivers cannot segment packets. From now on, send each packet with its own call.
-                Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
+                Err(e) if Errno::from_io_error(&e) == Some(Errno::IO) => {
                     tracing::info!(
                         "the kernel refused segmentation offload ({e}); packets are sent one by one"
                     );
                     self.segmentation = false;
                 }
+                // Before Linux 6.14, the packets exceed the path's MTU, which may have dropped only for now.
+                // Sent one by one, they get the error for that.
+                Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => {}
                 result => return self.count(result, burst.bytes, burst.segment),
             }
         }
@@ -168,5 +171,36 @@ fn source_info(local: Option<IpAddr>) -> (Option<libc::in_pktinfo>, Option<libc:
             let ipi6_addr = libc::in6_addr { s6_addr: ip.octets() };
             (None, Some(libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 }))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes the kernel refuse segmentation with EINVAL: it does not segment packets without a checksum.
+    #[expect(unsafe_code, reason = "no crate offers SO_NO_CHECK")]
+    fn send_without_checksum(socket: &socket2::Socket, on: libc::c_int) {
+        let len = size_of_val(&on) as libc::socklen_t;
+        let (fd, value) = (socket.as_raw_fd(), (&raw const on).cast());
+        // SAFETY: the pointer refers to `on`, and the length is that of `on`.
+        let result = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, value, len) };
+        assert_eq!(result, 0);
+    }
+
+    #[test]
+    fn a_refusal_that_may_end_does_not_turn_segmentation_off() {
+        let bound = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let receiver = bound();
+        let mut outlet = Outlet::new(bound().into(), false, true, true);
+        let remote = receiver.local_addr().unwrap();
+        let bytes = [7; 300];
+        let burst = Burst { segment: 100, ..Burst::of_one(None, remote, &bytes) };
+        send_without_checksum(&outlet.inner, 1);
+        outlet.send(&burst).unwrap();
+        assert_eq!((outlet.stats.tx_packets, outlet.stats.tx_calls), (3, 3));
+        send_without_checksum(&outlet.inner, 0);
+        outlet.send(&burst).unwrap();
+        assert_eq!((outlet.stats.tx_packets, outlet.stats.tx_calls), (6, 4));
     }
 }
