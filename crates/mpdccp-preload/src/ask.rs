@@ -6,7 +6,7 @@ use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, FORMAT, MOST, NAME, Repl
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
 
 /// Calls the function of this name that comes after this library's own in the search order. The arguments
@@ -58,6 +58,13 @@ pub(crate) fn number(fd: c_int) -> Option<u64> {
 /// Returns whether a descriptor is a DCCP socket.
 pub(crate) fn is_ours(fd: c_int) -> bool {
     number(fd).is_some()
+}
+
+/// Returns whether a descriptor is a listening DCCP socket. Only then does the program's end have a name.
+pub(crate) fn listens(fd: c_int) -> bool {
+    let own = borrow(fd).and_then(|fd| rustix::net::getsockname(fd).ok());
+    let named = |own: SocketAddrAny| own.addr_len() as usize > size_of::<libc::sa_family_t>();
+    own.filter(|own| own.address_family() == AddressFamily::UNIX).is_some_and(named) && is_ours(fd)
 }
 
 fn control() -> Result<OwnedFd, Errno> {

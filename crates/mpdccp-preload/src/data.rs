@@ -2,7 +2,7 @@
 //! Unix socket behaves differently: errors at the end of a connection, sender addresses, datagrams that are
 //! too long, and priorities.
 
-use crate::ask::{ask, fail, is_ours, next, number, tell};
+use crate::ask::{ask, fail, is_ours, listens, next, number, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request};
 use rustix::time::{ClockId, clock_gettime};
@@ -45,10 +45,13 @@ fn too_long(fd: c_int, len: usize) -> bool {
     len > SHORT && number(fd).is_some_and(|number| len as u64 > largest(fd, number))
 }
 
-/// Returns whether a call reads the error queue. DCCP's error queue is always empty, and Unix sockets have
-/// none.
-fn of_error_queue(fd: c_int, flags: c_int) -> bool {
-    flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)
+/// Returns the error of a receive call that must not read the Unix socket: the data of a listening socket are
+/// its connections, and DCCP's error queue is always empty, while Unix sockets have none.
+fn refusal(fd: c_int, flags: c_int) -> Option<c_int> {
+    if listens(fd) {
+        return Some(libc::ENOTCONN);
+    }
+    (flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)).then_some(libc::EAGAIN)
 }
 
 /// Returns the result of a read. If the read has returned 0 because the connection ended with an error,
@@ -89,11 +92,17 @@ unsafe fn total(parts: *const iovec, count: usize) -> usize {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
+    if listens(fd) {
+        return fail(libc::ENOTCONN) as ssize_t;
+    }
     finish(fd, next!(c"read", fd, to, len), len)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    if listens(fd) {
+        return fail(libc::ENOTCONN) as ssize_t;
+    }
     let read = next!(c"readv", fd, parts, count);
     // SAFETY: as for readv(2).
     finish(fd, read, unsafe { total(parts, count.max(0) as usize) })
@@ -101,8 +110,8 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    if of_error_queue(fd, flags) {
-        return fail(libc::EAGAIN) as ssize_t;
+    if let Some(errno) = refusal(fd, flags) {
+        return fail(errno) as ssize_t;
     }
     finish(fd, next!(c"recv", fd, to, len, flags), len)
 }
@@ -116,15 +125,15 @@ unsafe extern "C-unwind" fn recvfrom(
     addr: *mut sockaddr,
     addr_len: *mut socklen_t,
 ) -> ssize_t {
-    if (!addr.is_null() || flags & libc::MSG_ERRQUEUE != 0) && is_ours(fd) {
-        if !addr_len.is_null() {
+    if addr.is_null() || is_ours(fd) {
+        if !addr.is_null() && !addr_len.is_null() {
             // SAFETY: as for recvfrom(2). The kernel's DCCP does not return the sender either.
             unsafe { *addr_len = 0 };
         }
         // SAFETY: the caller's own arguments.
         return unsafe { recv(fd, to, len, flags) };
     }
-    finish(fd, next!(c"recvfrom", fd, to, len, flags, addr, addr_len), len)
+    next!(c"recvfrom", fd, to, len, flags, addr, addr_len)
 }
 
 #[unsafe(no_mangle)]
@@ -140,8 +149,8 @@ unsafe fn receive(fd: c_int, message: *mut msghdr, flags: c_int, keep: bool) -> 
     // SAFETY: the caller's own arguments, as for recvmsg(2).
     unsafe {
         let Some(given) = message.as_mut() else { return next() };
-        if of_error_queue(fd, flags) {
-            return fail(libc::EAGAIN) as ssize_t;
+        if let Some(errno) = refusal(fd, flags) {
+            return fail(errno) as ssize_t;
         }
         let asked = total(given.msg_iov, given.msg_iovlen);
         if given.msg_name.is_null() || !is_ours(fd) {

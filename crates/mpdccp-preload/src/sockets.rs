@@ -90,6 +90,7 @@ unsafe extern "C-unwind" fn accept4(
     if !is_ours(fd) {
         return next!(c"accept4", fd, addr, len, flags);
     }
+    // Without a free descriptor, the request fails. The connection then stays in the queue.
     let mut bytes = [0; MOST];
     let listening = Request::Get { level: libc::SOL_SOCKET, name: libc::SO_ACCEPTCONN };
     match ask(&listening, Some(fd), &mut bytes) {

@@ -20,7 +20,7 @@ pub const CONTROL: &str = "/run/mpdccp-socketd/control.sock";
 /// The environment variable that overrides the default path.
 pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
 /// Prefix of the abstract name of the daemon's end. A program's descriptor is a DCCP socket if its peer has
-/// such a name.
+/// such a name. The program's end has a name too, which the kernel chooses, if the socket listens.
 pub const NAME: &[u8] = b"\0mpdccp.socket.";
 /// The socket type of DCCP (linux/net.h), which the libc crate does not define.
 pub const SOCK_DCCP: i32 = 6;

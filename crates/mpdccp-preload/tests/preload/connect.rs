@@ -114,3 +114,15 @@ assert subprocess.run(['unshare', '-n', sys.executable, '-c', elsewhere], captur
     });
     thread.join().unwrap();
 }
+
+/// The connection that waits to be accepted must not be read as data.
+#[test]
+fn a_listening_socket_refuses_to_receive() {
+    Host::new().passes(
+        "l = listening(); c = new(); c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(l.getsockname())
+assert select.select([l], [], [], 20)[0]
+reads = (lambda n: os.read(l.fileno(), n), lambda n: os.readv(l.fileno(), [bytearray(n)]))
+for f in (l.recv, l.recvfrom, l.recvmsg, *reads): fails(errno.ENOTCONN, f, 99)
+a, _ = l.accept(); c.send(b'x'); assert a.recv(9) == b'x'",
+    );
+}

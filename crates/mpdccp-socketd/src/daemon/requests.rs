@@ -10,7 +10,7 @@ use mpdccp_proto::SessionStatus;
 use mpdccp_units::Time;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{SocketAddrUnix, sockopt};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Once;
@@ -117,6 +117,8 @@ impl Daemon {
                     _ => return Err(Errno::INVAL),
                 }
                 let local = self.bound(uid, inode)?;
+                // The name tells the preload library that the socket listens.
+                rustix::net::bind(fd, &SocketAddrUnix::new_unnamed())?;
                 let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
                 socket.state = State::Listening;
                 self.network.listen(core, inode, local.port(), &socket.options);
