@@ -56,13 +56,13 @@ fn refusal(fd: c_int, flags: c_int) -> Option<c_int> {
 
 /// Returns the result of a read. If the read has returned 0 because the connection ended with an error,
 /// returns that error.
-fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
-    finish_or_keep(fd, read, asked, false)
+fn finish(fd: c_int, read: ssize_t) -> ssize_t {
+    finish_or_keep(fd, read, false)
 }
 
 /// Like `finish`, but if `keep` is set, the next read returns the error again.
-fn finish_or_keep(fd: c_int, read: ssize_t, asked: usize, keep: bool) -> ssize_t {
-    if read != 0 || asked == 0 || !is_ours(fd) {
+fn finish_or_keep(fd: c_int, read: ssize_t, keep: bool) -> ssize_t {
+    if read != 0 || !is_ours(fd) {
         return read;
     }
     match ask(&Request::Ended { keep }, Some(fd), &mut [0; MOST]) {
@@ -95,7 +95,9 @@ unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssi
     if listens(fd) {
         return fail(libc::ENOTCONN) as ssize_t;
     }
-    finish(fd, next!(c"read", fd, to, len), len)
+    let read = next!(c"read", fd, to, len);
+    // Unlike recv, a read of no bytes does not look at the socket.
+    if len == 0 { read } else { finish(fd, read) }
 }
 
 #[unsafe(no_mangle)]
@@ -105,7 +107,8 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
     }
     let read = next!(c"readv", fd, parts, count);
     // SAFETY: as for readv(2).
-    finish(fd, read, unsafe { total(parts, count.max(0) as usize) })
+    let asked = unsafe { total(parts, count.max(0) as usize) };
+    if asked == 0 { read } else { finish(fd, read) }
 }
 
 #[unsafe(no_mangle)]
@@ -113,7 +116,7 @@ unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags:
     if let Some(errno) = refusal(fd, flags) {
         return fail(errno) as ssize_t;
     }
-    finish(fd, next!(c"recv", fd, to, len, flags), len)
+    finish(fd, next!(c"recv", fd, to, len, flags))
 }
 
 #[unsafe(no_mangle)]
@@ -152,15 +155,14 @@ unsafe fn receive(fd: c_int, message: *mut msghdr, flags: c_int, keep: bool) -> 
         if let Some(errno) = refusal(fd, flags) {
             return fail(errno) as ssize_t;
         }
-        let asked = total(given.msg_iov, given.msg_iovlen);
         if given.msg_name.is_null() || !is_ours(fd) {
-            return finish_or_keep(fd, next(), asked, keep);
+            return finish_or_keep(fd, next(), keep);
         }
         let name = std::mem::replace(&mut given.msg_name, std::ptr::null_mut());
         given.msg_namelen = 0;
         let read = next();
         (*message).msg_name = name;
-        finish_or_keep(fd, read, asked, keep)
+        finish_or_keep(fd, read, keep)
     }
 }
 

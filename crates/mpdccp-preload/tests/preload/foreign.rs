@@ -87,6 +87,23 @@ a, _ = l.accept()
         }
         self.endpoint.poll_deliver().map(|(_, data)| data)
     }
+
+    /// Opens the connection, and waits until the server has accepted it. Then sends a datagram, and aborts.
+    fn send_last_and_abort(&mut self) {
+        let mut opened = false;
+        while !opened {
+            opened = matches!(self.endpoint.poll_event(), Some((_, SessionEvent::Opened { .. })));
+            // One more turn sends the Ack that opens the connection at the server.
+            self.turn(|_| true);
+        }
+        self.await_line("accepted");
+        self.endpoint.send(dccp_net::Clock.now(), self.session, b"last".to_vec(), PktInfo::default());
+        while self.endpoint.backlog(dccp_net::Clock.now(), self.session).packets > 0 {
+            self.turn(|_| true);
+        }
+        self.endpoint.abort(dccp_net::Clock.now(), self.session);
+        self.turn(|_| true);
+    }
 }
 
 impl Drop for Client {
@@ -150,19 +167,22 @@ for i in (2, 10): messages[i], messages[i + 1] = ctypes.addressof(part), 1
 print(recvmmsg(a.fileno(), messages, 2, 0, None), room.value.decode(), flush=True)
 print(recvmmsg(a.fileno(), messages, 2, 0, None), errno.errorcode[ctypes.get_errno()], flush=True)";
     let Some(mut client) = Client::new(&host, "", serve) else { return };
-    let mut opened = false;
-    while !opened {
-        opened = matches!(client.endpoint.poll_event(), Some((_, SessionEvent::Opened { .. })));
-        // One more turn sends the Ack that opens the connection at the server.
-        client.turn(|_| true);
-    }
-    client.await_line("accepted");
-    client.endpoint.send(dccp_net::Clock.now(), client.session, b"last".to_vec(), PktInfo::default());
-    while client.endpoint.backlog(dccp_net::Clock.now(), client.session).packets > 0 {
-        client.turn(|_| true);
-    }
-    client.endpoint.abort(dccp_net::Clock.now(), client.session);
-    client.turn(|_| true);
+    client.send_last_and_abort();
     client.await_line("1 last");
+    client.await_line("-1 ECONNRESET");
+}
+
+/// Programs ask for the size of the next datagram with MSG_PEEK and MSG_TRUNC, without a buffer.
+#[test]
+fn a_question_for_the_size_gets_the_error() {
+    let host = Host::new();
+    let serve = "print('accepted', flush=True)
+import ctypes, errno
+recv = ctypes.CDLL(None, use_errno=True).recv
+print(recv(a.fileno(), None, 0, 0x22), a.recv(9).decode(), flush=True)
+print(recv(a.fileno(), None, 0, 0x22), errno.errorcode[ctypes.get_errno()], flush=True)";
+    let Some(mut client) = Client::new(&host, "", serve) else { return };
+    client.send_last_and_abort();
+    client.await_line("4 last");
     client.await_line("-1 ECONNRESET");
 }
