@@ -26,6 +26,8 @@ struct Client {
     socket: UdpSocket,
     endpoint: Endpoint,
     session: SessionId,
+    /// The type of the latest packet from the server.
+    last_type: u8,
     begun: Instant,
 }
 
@@ -56,7 +58,8 @@ a, _ = l.accept()
         let route = Route { socket: 0, local: None, remote: to };
         let path = PathConfig::new(route, Ports { local: 50_000, remote: 5007 }, 1500, 28);
         let session = endpoint.connect(dccp_net::Clock.now(), config, path);
-        let mut client = Client { server, lines, to, socket, endpoint, session, begun: Instant::now() };
+        let (last_type, begun) = (0, Instant::now());
+        let mut client = Client { server, lines, to, socket, endpoint, session, last_type, begun };
         client.await_line("listening");
         Some(client)
     }
@@ -81,6 +84,7 @@ a, _ = l.accept()
         }
         let mut bytes = [0; 2000];
         if let Ok((len, remote)) = self.socket.recv_from(&mut bytes) {
+            self.last_type = bytes[8] >> 1 & 0xf;
             let route = Route { socket: 0, local: None, remote };
             let (now, ecn) = (dccp_net::Clock.now(), dccp_proto::Ecn::NotEct);
             self.endpoint.handle_datagram(now, &route, ecn, len as u32 + 28, &bytes[..len]);
@@ -185,4 +189,20 @@ print(recv(a.fileno(), None, 0, 0x22), errno.errorcode[ctypes.get_errno()], flus
     client.send_last_and_abort();
     client.await_line("4 last");
     client.await_line("-1 ECONNRESET");
+}
+
+/// By default, the kernel's server asks the client to close (CloseReq), and the client holds TIMEWAIT. With
+/// DCCP_SOCKOPT_SERVER_TIMEWAIT, the server sends a Close.
+#[test]
+fn a_server_holds_timewait_only_on_request() {
+    const CLOSE_REQ: u8 = 5;
+    const CLOSE: u8 = 6;
+    for (serve, expected) in [("a.close()", CLOSE_REQ), ("a.setsockopt(269, 6, 1); a.close()", CLOSE)] {
+        let host = Host::new();
+        let Some(mut client) = Client::new(&host, "", serve) else { return };
+        while !matches!(client.last_type, CLOSE_REQ | CLOSE) {
+            client.turn(|_| true);
+        }
+        assert_eq!(client.last_type, expected);
+    }
 }

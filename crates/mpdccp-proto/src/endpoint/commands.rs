@@ -180,7 +180,13 @@ impl Endpoint {
 
     /// Closes a session cleanly (MP_CLOSE). Queued packets are dropped.
     pub fn close(&mut self, now: Time, session: SessionId) {
-        self.with(now, session, |s| s.close(now));
+        self.with(now, session, |s| s.close(now, false));
+    }
+
+    /// Like [`close`](Self::close), but a server asks the client to close (CloseReq). Then the client holds
+    /// TIMEWAIT (RFC 4340 section 8.3).
+    pub fn close_req(&mut self, now: Time, session: SessionId) {
+        self.with(now, session, |s| s.close(now, true));
     }
 
     /// Ends a session at once (MP_FAST_CLOSE).

@@ -15,8 +15,8 @@ const CLOSE_WAIT: Duration = Duration::from_secs(3);
 const STREAMS_SURVIVE: Duration = Duration::from_secs(15 * 60);
 
 impl Session {
-    /// Closes cleanly.
-    pub(crate) fn close(&mut self, now: Time) {
+    /// Closes cleanly. If `timewait_at_peer` is set and this end is the server, the client holds TIMEWAIT.
+    pub(crate) fn close(&mut self, now: Time, timewait_at_peer: bool) {
         match self.state {
             SessionState::Connecting => {
                 self.abort_at_both_ends("");
@@ -24,7 +24,7 @@ impl Session {
             }
             SessionState::Open => {
                 self.begin_closing(now, Reason::Closed);
-                self.close_all(now);
+                self.close_all(now, timewait_at_peer);
                 self.check_end(now);
             }
             SessionState::Closing | SessionState::Closed => {}
@@ -105,8 +105,8 @@ impl Session {
         }
     }
 
-    /// Sends Close with MP_CLOSE and the peer's key on every subflow.
-    fn close_all(&mut self, now: Time) {
+    /// Sends Close or CloseReq with MP_CLOSE and the peer's key on every subflow.
+    fn close_all(&mut self, now: Time, timewait_at_peer: bool) {
         let option = match self.multipath {
             true => encode(&[MpOption::Close(self.keys.remote())]),
             false => encode(&[]),
@@ -115,7 +115,7 @@ impl Session {
             conn.set_extra(Extra::Close, option.as_bytes());
             match conn.state() {
                 State::Request | State::Respond => conn.abort(ResetCode::Aborted),
-                State::PartOpen | State::Open => conn.close(now, false),
+                State::PartOpen | State::Open => conn.close(now, timewait_at_peer),
                 // In CLOSING after a CloseReq, the Close has not been sent yet, so it will carry the MP_CLOSE
                 // set above.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
@@ -134,7 +134,7 @@ impl Session {
             // If the server's last Ack of the handshake was lost, the client is still connecting.
             (PacketType::CloseReq, SessionState::Connecting | SessionState::Open) => {
                 self.begin_closing(now, Reason::ClosedByPeer);
-                self.close_all(now);
+                self.close_all(now, false);
             }
             (PacketType::Close, SessionState::Connecting) => self.finish(Reason::ClosedByPeer),
             // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset

@@ -147,11 +147,8 @@ fn a_dead_path_does_not_hold_up_the_close() {
 #[test]
 fn close_req_is_answered_with_the_other_key() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // Changes the server's Close to a CloseReq, which a server sends if its peer is to hold TIMEWAIT.
-    let change = |bytes: &mut Vec<u8>| bytes[8] = PacketType::CloseReq.number() << 1 | 1;
-    net.meddler = Some(changing(Server, PacketType::Close, change));
     let sid = net.server_id();
-    net.server.close(net.now, sid);
+    net.server.close_req(net.now, sid);
     net.run(Duration::from_millis(15));
     assert_eq!(net.status(Client, id).state, SessionState::Closing);
     let key = key_of(&net, Server);

@@ -52,7 +52,10 @@ impl Daemon {
             } else if below == 0 && !any {
                 // The program has closed its end, and the daemon has sent all data.
                 self.full.remove(&inode);
-                core.endpoint.close(now, session);
+                match socket.options.server_timewait {
+                    true => core.endpoint.close(now, session),
+                    false => core.endpoint.close_req(now, session),
+                }
             }
         }
         any
