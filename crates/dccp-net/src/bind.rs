@@ -1,6 +1,14 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
+/// Converts an IPv4-mapped IPv6 address to an IPv4 address, because IPv6 sockets here carry only IPv6.
+pub fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
+        IpAddr::V6(_) => addr,
+    }
+}
+
 /// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {

@@ -89,7 +89,7 @@ pub use links::LinkChange;
 pub use outer_mark::{FixedDscp, Mark, Marking, data_of};
 pub use {
     app::{App, Core, Handle},
-    bind::Bind,
+    bind::{Bind, canonical},
     capture::Capture,
     clock::Clock,
     driver::{Driver, Turn},

@@ -4,6 +4,7 @@ use crate::readiness::Shown;
 use crate::runtime::host::{Run, Runtime, on_a_thread};
 use crate::signal::lock;
 use crate::{AcceptError, ConnectError, Connection, Encapsulation, Options, sockets};
+use dccp_net::canonical;
 use dccp_net::secure::{PresharedKey, PublicKey};
 use dccp_proto::{Ports, Route};
 use std::io;
@@ -41,7 +42,7 @@ impl Listener {
     /// Listens on an address of this host. The port is a UDP port: 0 selects any free port, and
     /// [`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the port that is assigned to DCCP. With
     /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the port is the DCCP port, which must not be 0.
-    /// If a name has several addresses, the first one that works is used.
+    /// If a name has several addresses, the first one that works is used. `[::]` accepts only IPv6 clients.
     ///
     /// # Errors
     /// If the options are invalid, or the system reports an error.
@@ -57,7 +58,7 @@ impl Listener {
     }
 
     pub(crate) fn bind_one(addr: SocketAddr, options: Options, run: Run) -> Result<Listener, ConnectError> {
-        let backlog = Arc::new(Backlog::default());
+        let (addr, backlog) = (canonical(addr), Arc::new(Backlog::default()));
         let port = sockets::places(&options, addr).1;
         if port == 0 && options.encapsulation == Encapsulation::Raw {
             return Err(ConnectError::Options(
@@ -140,7 +141,7 @@ impl Listener {
     pub fn send_listen(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
         let socket = self.socket;
         let sent = self.runtime.call(move |core, streams| {
-            let (remote, _) = sockets::places(&streams.options, client);
+            let (remote, _) = sockets::places(&streams.options, canonical(client));
             let route = Route { socket, local: None, remote };
             let ports = Ports { local: streams.options.dccp_port, remote: dccp_port };
             streams.options.key.is_none() && core.endpoint.send_listen(core.clock.now(), route, ports)

@@ -5,7 +5,7 @@ use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
 use crate::{ConnectError, Options, Path};
 use dccp_net::secure::{Channels, OVERHEAD};
-use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation, canonical};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{ListenConfig, PathConfig, PeerFilter, is_unicast};
 use std::io;
@@ -138,6 +138,7 @@ pub(crate) fn open_path(
     (path, to): (&Path, SocketAddr),
     peer: u32,
 ) -> Result<PathConfig, ConnectError> {
+    let to = canonical(to);
     if !is_unicast(to.ip()) || to.port() == 0 {
         return Err(ConnectError::Options(
             "invalid remote address; expected a unicast address and a port from 1 to 65535",
@@ -148,7 +149,7 @@ pub(crate) fn open_path(
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let local = path.local.unwrap_or(any);
+    let local = path.local.unwrap_or(any).to_canonical();
     if local.is_ipv4() != remote.is_ipv4() {
         return Err(ConnectError::Options("both ends of a path must have the same IP version"));
     }

@@ -36,6 +36,20 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
+/// Other sockets report IPv4 peers in this form.
+#[test]
+fn a_mapped_address_is_an_ipv4_address() {
+    let mapped = |port| SocketAddr::from(([0u16, 0, 0, 0, 0, 0xffff, 0x7f00, 1], port));
+    let listener = Listener::bind(mapped(0), Options::default()).unwrap();
+    let addr = listener.local_addr();
+    assert_eq!(addr.ip(), IpAddr::from([127, 0, 0, 1]));
+    let options = Options::default().path(Path::from(mapped(0).ip()));
+    let here = Connection::connect(mapped(addr.port()), options).unwrap();
+    assert_eq!(here.peer_addr(), Some(addr));
+    here.send(b"mapped").unwrap();
+    assert_eq!(listener.accept().unwrap().recv_timeout(PATIENT).unwrap(), b"mapped");
+}
+
 /// Only one connection starts with the stored capacity. The resulting rate does no harm, even if it exceeds
 /// the capacity of the path.
 #[test]

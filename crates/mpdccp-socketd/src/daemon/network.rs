@@ -2,7 +2,7 @@
 
 use super::settings::Settings;
 use super::socket::{Options, Socket};
-use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation, canonical};
 use dccp_proto::{Ports, Route};
 use dccp_wire::ResetCode;
 use mpdccp_proto::{Fallback, ListenConfig, PathConfig, Reason, SessionConfig, SessionId, is_unicast};
@@ -35,14 +35,6 @@ pub(super) struct Network {
 fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
-}
-
-/// Converts an IPv4-mapped IPv6 address to an IPv4 address.
-fn canonical(addr: SocketAddr) -> SocketAddr {
-    match addr.ip().to_canonical() {
-        IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
-        IpAddr::V6(_) => addr,
-    }
 }
 
 impl Network {
