@@ -201,10 +201,12 @@ unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // These options must not be set on the Unix socket; the daemon stores or applies them.
+    // These options must not be set on the Unix socket; the daemon stores or applies them. SO_REUSEPORT is
+    // ignored, because Unix sockets refuse it since Linux 6.13.
     let differs = matches!(
         option,
-        libc::SO_SNDBUF
+        libc::SO_REUSEPORT
+            | libc::SO_SNDBUF
             | libc::SO_RCVBUF
             | libc::SO_SNDBUFFORCE
             | libc::SO_RCVBUFFORCE
@@ -215,7 +217,7 @@ unsafe extern "C-unwind" fn setsockopt(
     }
     let known = match level {
         libc::SOL_DCCP => true,
-        libc::SOL_SOCKET => true,
+        libc::SOL_SOCKET => option != libc::SO_REUSEPORT,
         libc::IPPROTO_IP => option == libc::IP_TOS,
         libc::IPPROTO_IPV6 => option == libc::IPV6_TCLASS,
         _ => false,

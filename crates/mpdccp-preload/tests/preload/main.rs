@@ -139,7 +139,7 @@ fails(errno.EINVAL, new().setsockopt, 269, 10, 16)
 new().setsockopt(269, 2, bytes(4 * 32)); fails(errno.EINVAL, new().setsockopt, 269, 2, bytes(4 * 33))
 d = new(); d.setsockopt(269, 13, b'\\x05'); d.setsockopt(269, 2, struct.pack('!I', 7)); d.connect(l.getsockname())
 assert get(d, 14) == 5
-c.setsockopt(s.SOL_SOCKET, s.SO_SNDBUF, 1 << 20)
+c.setsockopt(s.SOL_SOCKET, s.SO_SNDBUF, 1 << 20); c.setsockopt(s.SOL_SOCKET, s.SO_REUSEPORT, 1)
 import ctypes
 libc, value, negative = ctypes.CDLL(None, use_errno=True), ctypes.byref(ctypes.c_int(9)), ctypes.c_int(-1)
 for level, option in ((269, 17), (s.SOL_SOCKET, s.SO_SNDBUF)):
