@@ -131,13 +131,19 @@ pub(super) fn record(socket: u32, len: usize) -> (usize, usize) {
     if is_channel(socket) { (HEADER, len + dccp_secure::OVERHEAD) } else { (0, len) }
 }
 
+/// Checks the number of a program's socket. Higher numbers are those of channels.
+pub(super) fn check_socket(socket: u32) -> Outcome<()> {
+    if is_channel(socket) {
+        return Err(invalid(format!("invalid socket {socket}; numbers are below 2^31")));
+    }
+    Ok(())
+}
+
 impl Loop {
     /// Returns the route of a path. With encryption, the route uses a channel to the first peer of the
     /// options.
     pub(super) fn route(&mut self, now: Time, route: Route) -> Outcome<Route> {
-        if is_channel(route.socket) {
-            return Err(invalid(format!("invalid socket {}; numbers are below 2^31", route.socket)));
-        }
+        check_socket(route.socket)?;
         let Some(routes) = &mut self.routes else { return Ok(route) };
         let socket = routes.open(now, 0, &route);
         let socket = socket.ok_or_else(|| {

@@ -170,6 +170,7 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     answer(|| {
         // SAFETY: dccp.h requires valid pointers from the caller.
         let (remote, data) = unsafe { (place(from)?, bytes(data.cast(), len)?) };
+        inner::check_socket(socket)?;
         with(endpoint, |inner| {
             let now = inner.at(now_ns);
             let route = dccp_proto::Route { socket, local: None, remote };

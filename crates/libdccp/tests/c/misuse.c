@@ -643,6 +643,7 @@ static void endpoints(void)
     EXPECT(dccp_endpoint_connect(ends[0], now, 0, &nowhere, 50000, &session), -EINVAL);
     EXPECT(dccp_endpoint_connect(ends[0], now, 0, NULL, 50000, &session), -EINVAL);
     EXPECT(dccp_endpoint_connect(ends[0], now, 0, &at[1], 50000, NULL), -EINVAL);
+    EXPECT(dccp_endpoint_receive(ends[0], now, 0x80000000, &at[1], 0, "x", 1), -EINVAL);
     EXPECT(dccp_endpoint_send(ends[0], now, 7, "x", 1), -ENOTCONN);
     EXPECT(dccp_endpoint_add_path(ends[0], now, 7, 0, &at[1], 50001), -ENOTCONN);
     EXPECT(dccp_endpoint_listen(ends[1]), 0);
