@@ -177,14 +177,17 @@ unsafe extern "C-unwind" fn getsockopt(
     let mut bytes = [0; MOST];
     match ask(&Request::Get { level, name: option }, Some(fd), &mut bytes) {
         Ok((Answer::Value(known), _)) => {
-            if level == libc::SOL_DCCP && room < known.len().max(size_of::<c_int>()) {
+            // As in the kernel, a short array gets the first CCIDs and the number of all of them.
+            let ccids = level == libc::SOL_DCCP && option == libc::DCCP_SOCKOPT_AVAILABLE_CCIDS;
+            let written = known.len().min(room);
+            let (least, told) = if ccids { (0, known.len()) } else { (known.len(), written) };
+            if level == libc::SOL_DCCP && room < least.max(size_of::<c_int>()) {
                 return fail(libc::EINVAL);
             }
-            let written = known.len().min(room);
             // SAFETY: `value` has `room` bytes.
             unsafe {
                 std::ptr::copy_nonoverlapping(known.as_ptr(), value.cast::<u8>(), written);
-                *len = written as socklen_t;
+                *len = told as socklen_t;
             }
             0
         }

@@ -146,6 +146,9 @@ for level, option in ((269, 17), (s.SOL_SOCKET, s.SO_SNDBUF)):
     assert libc.setsockopt(c.fileno(), level, option, value, -1) == -1 and ctypes.get_errno() == errno.EINVAL
     assert libc.getsockopt(c.fileno(), level, option, value, ctypes.byref(negative)) == -1
     assert ctypes.get_errno() == errno.EINVAL
+ccids, few, size = c.getsockopt(269, 12, 64), ctypes.create_string_buffer(4), ctypes.c_int(4)
+assert libc.getsockopt(c.fileno(), 269, 12, few, ctypes.byref(size)) == 0
+assert few.raw == ccids[:4] and size.value == len(ccids) > 4, (few.raw, size)
 c.shutdown(s.SHUT_WR); c.send(b'no half-close'); assert a.recv(99) == b'no half-close'",
     );
 }
