@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
+use std::slice;
 
 /// Calls the function of this name that comes after this library's own in the search order. The arguments
 /// must be those of this library's function, so that they have the right types.
@@ -50,8 +51,13 @@ pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
 /// of the daemon's names, which end with the number.
 pub(crate) fn number(fd: c_int) -> Option<u64> {
     let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten())?;
-    let peer = SocketAddrUnix::try_from(peer).ok()?;
-    let digits = peer.abstract_name()?.strip_prefix(&NAME[1..])?;
+    if peer.address_family() != AddressFamily::UNIX {
+        return None;
+    }
+    // `SocketAddrUnix::try_from` panics if a path fills the whole address. SAFETY: this many bytes of the
+    // address are initialized.
+    let bytes = unsafe { slice::from_raw_parts(peer.as_ptr().cast::<u8>(), peer.addr_len() as usize) };
+    let digits = bytes.get(size_of::<libc::sa_family_t>()..)?.strip_prefix(NAME)?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 

@@ -126,3 +126,17 @@ for f in (l.recv, l.recvfrom, l.recvmsg, *reads): fails(errno.ENOTCONN, f, 99)
 a, _ = l.accept(); c.send(b'x'); assert a.recv(9) == b'x'",
     );
 }
+
+#[test]
+fn other_sockets_may_have_the_longest_path() {
+    Host::new().passes(
+        "import ctypes
+libc = ctypes.CDLL(None)
+path = os.path.dirname(os.environ['MPDCCP_SOCKETD']) + '/'
+address = struct.pack('H', s.AF_UNIX) + path.ljust(108, 'x').encode()
+u = s.socket(s.AF_UNIX); assert libc.bind(u.fileno(), address, len(address)) == 0; u.listen(1)
+v = s.socket(s.AF_UNIX); assert libc.connect(v.fileno(), address, len(address)) == 0
+w, _ = u.accept(); w.send(b'data'); w.close()
+assert v.recv(9) == b'data' and v.recv(9) == b''",
+    );
+}
