@@ -22,6 +22,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::Timespec;
 use socket::{Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -90,7 +91,10 @@ impl Daemon {
         sockopt::set_socket_passcred(&ours, true)?;
         sockopt::set_socket_send_buffer_size(&theirs, SMALL)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
-        let name = [&NAME[1..], format!("{inode:x}").as_bytes()].concat();
+        // Another user could take a name that can be predicted, so that this one would be in use.
+        let mut number = [0; 8];
+        getrandom(&mut number, GetRandomFlags::empty())?;
+        let name = [&NAME[1..], format!("{:x}", u64::from_ne_bytes(number)).as_bytes()].concat();
         rustix::net::bind(&ours, &SocketAddrUnix::new_abstract_name(&name)?)?;
         Ok((inode, ours, theirs))
     }
@@ -322,6 +326,24 @@ impl App for Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Another user binds the names that would follow if they contained inode numbers.
+    #[test]
+    fn names_cannot_be_taken_in_advance() {
+        let (inode, ..) = Daemon::pair().unwrap();
+        let squat = |n: u64| {
+            let flags = SocketFlags::CLOEXEC;
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+            let socket = socket.unwrap();
+            let name = [&NAME[1..], format!("{:x}", inode + 100 + n).as_bytes()].concat();
+            let _ = rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(&name).unwrap());
+            socket
+        };
+        let _squatted: Vec<_> = (0..100).map(squat).collect();
+        for _ in 0..10 {
+            Daemon::pair().unwrap();
+        }
+    }
 
     #[test]
     fn an_ended_socket_keeps_no_datagrams() {
