@@ -140,3 +140,15 @@ w, _ = u.accept(); w.send(b'data'); w.close()
 assert v.recv(9) == b'data' and v.recv(9) == b''",
     );
 }
+
+/// The second connection uses another port, because the first one is in TIMEWAIT.
+#[test]
+fn a_port_is_free_again_after_each_connection() {
+    Host::new().passes(
+        "l = listening(); used = ('127.0.0.1', 0)
+for i in range(3):
+    c = new(); c.setsockopt(269, 2, struct.pack('!I', 7)); c.bind(used); used = c.getsockname()
+    c.connect(l.getsockname()); a, who = l.accept(); assert who == c.getsockname() and (who == used) == (i == 0)
+    a.close(); assert c.recv(9) == b''",
+    );
+}

@@ -225,6 +225,9 @@ impl Daemon {
                 // The program may call connect again, perhaps with a different peer.
                 socket.state = State::Fresh;
                 socket.take_filler();
+                if let (Some(local), Some(port)) = (&mut socket.local, socket.reserved) {
+                    local.set_port(port);
+                }
                 match asker {
                     Some(asker) => self.control.answer(asker, &Err(error.raw_os_error()), None),
                     None => socket.error = error.raw_os_error(),
@@ -243,7 +246,7 @@ impl Daemon {
                 socket.fd = None;
                 // The daemon will not notice when the program closes this socket, so the port is free now.
                 self.network.release(socket);
-                socket.owns_port = false;
+                socket.reserved = None;
                 self.full.remove(&inode);
                 self.ended.push_back(inode);
                 if self.ended.len() > MOST_ENDED {

@@ -106,10 +106,8 @@ impl Network {
 
     pub(super) fn release(&mut self, socket: &Socket) {
         // An accepted socket shares the port of its listening socket, so the port must remain in use.
-        if let Some(local) = socket.local
-            && socket.owns_port
-        {
-            self.ports.remove(&local.port());
+        if let Some(port) = socket.reserved {
+            self.ports.remove(&port);
         }
     }
 
@@ -149,14 +147,15 @@ impl Network {
         });
     }
 
-    /// Implements connect(2) for a socket with a local port.
+    /// Implements connect(2) for a socket with a local port. Returns the session and the local address, which
+    /// has another port if the socket's port is in TIMEWAIT.
     pub(super) fn connect(
         &mut self,
         (core, now): (&mut Core, Time),
         local: SocketAddr,
         to: SocketAddr,
         options: &Options,
-    ) -> Result<SessionId, Errno> {
+    ) -> Result<(SessionId, SocketAddr), Errno> {
         // As in the kernel, a connection to the unspecified address goes to this host.
         let to = match canonical(to) {
             SocketAddr::V4(to) if to.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, to.port()).into(),
@@ -180,7 +179,9 @@ impl Network {
         let ports = Ports { local: local.port(), remote: to.port() };
         let overhead = if to.is_ipv4() { self.overhead } else { self.overhead + 20 };
         let path = PathConfig::new(route, ports, mtu.min(MTU), overhead);
-        Ok(core.endpoint.connect(now, session(options), path))
+        let id = core.endpoint.connect(now, session(options), path);
+        let port = core.endpoint.status(now, id).and_then(|status| Some(status.paths.first()?.ports.local));
+        Ok((id, with_port(local, port.unwrap_or(local.port()))))
     }
 
     /// Returns the local address of a session.

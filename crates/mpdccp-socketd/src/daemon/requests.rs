@@ -106,8 +106,8 @@ impl Daemon {
                 if addr.is_ipv6() != socket.v6 {
                     return Err(Errno::AFNOSUPPORT);
                 }
-                socket.local = Some(self.network.bind(uid, addr)?);
-                socket.owns_port = true;
+                let local = self.network.bind(uid, addr)?;
+                (socket.local, socket.reserved) = (Some(local), Some(local.port()));
                 Ok(Outcome::Done)
             }
             Request::Listen => {
@@ -153,10 +153,10 @@ impl Daemon {
                 let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
                 // The kernel would have refused datagrams that the program sent before.
                 socket.discard();
-                let session = self.network.connect((core, now), local, to, &socket.options)?;
+                let (session, local) = self.network.connect((core, now), local, to, &socket.options)?;
                 self.marks.set(local.port(), to.port(), socket.options.tos);
                 self.sessions.insert(session, inode);
-                socket.peer = Some(to);
+                (socket.local, socket.peer) = (Some(local), Some(to));
                 socket.state = State::Connecting { session, asker: wait.then_some(asker) };
                 // Fill the socket for blocking calls too: if a signal interrupts the call, the program may
                 // wait with poll.
@@ -215,7 +215,7 @@ impl Daemon {
         }
         let any = if socket.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let local = self.network.bind(uid, SocketAddr::new(any, 0))?;
-        (socket.local, socket.owns_port) = (Some(local), true);
+        (socket.local, socket.reserved) = (Some(local), Some(local.port()));
         Ok(local)
     }
 

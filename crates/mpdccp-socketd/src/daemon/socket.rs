@@ -65,9 +65,9 @@ pub(super) struct Socket {
     pub(super) uid: u32,
     pub(super) v6: bool,
     pub(super) local: Option<SocketAddr>,
-    /// Whether this socket reserves its port. An accepted socket does not, because its port belongs to the
-    /// listening socket.
-    pub(super) owns_port: bool,
+    /// The port that this socket reserves. An accepted socket reserves none, because its port belongs to the
+    /// listening socket. A connection uses another port if this one is in TIMEWAIT.
+    pub(super) reserved: Option<u16>,
     pub(super) peer: Option<SocketAddr>,
     pub(super) options: Options,
     pub(super) state: State,
@@ -103,7 +103,7 @@ impl Socket {
             uid,
             v6,
             local: None,
-            owns_port: false,
+            reserved: None,
             peer: None,
             options,
             state: State::Fresh,
@@ -284,7 +284,7 @@ impl Socket {
             }
             // As in the kernel, only for accepted connections.
             libc::DCCP_SOCKOPT_SERVER_TIMEWAIT => match self.state {
-                State::Open(_) if !self.owns_port => self.options.server_timewait = number()? != 0,
+                State::Open(_) if self.reserved.is_none() => self.options.server_timewait = number()? != 0,
                 _ => return Err(Errno::OPNOTSUPP),
             },
             libc::DCCP_SOCKOPT_QPOLICY_ID => match number()? {
