@@ -208,9 +208,10 @@ impl Session {
         self.drop_queue();
         // Release the packets that are held behind holes.
         self.reorderer.on_timeout(Time::MAX);
-        // The owner never learned of a half-open session, so it needs no event.
-        if !half_open {
-            self.events.push_back(SessionEvent::Closed(reason));
+        // The owner never learned of a half-open session, so it needs neither the data nor the event.
+        match half_open {
+            true => self.delivered.clear(),
+            false => self.events.push_back(SessionEvent::Closed(reason)),
         }
     }
 }

@@ -329,6 +329,10 @@ impl Session {
 
     /// Returns the next datagram for the application.
     pub(crate) fn poll_deliver(&mut self) -> Option<Vec<u8>> {
+        // The data of a Request waits until the session opens, because the owner does not know it before.
+        if self.role == Role::Server && self.state == SessionState::Connecting {
+            return None;
+        }
         if let Some(data) = self.delivered.pop_front() {
             return Some(data);
         }

@@ -323,6 +323,19 @@ fn data_on_a_request_that_is_answered_with_a_cookie_is_reported_as_dropped() {
     }
 }
 
+/// The owner never learns of a session that does not open, so nothing would end what it keeps for the data.
+#[test]
+fn data_on_a_request_waits_until_the_session_opens() {
+    let connection = Config { early_data: true, ..plain().connection };
+    let mut net = Net::new(1, 1, SessionConfig { multipath: false, connection, ..plain() });
+    net.meddler = Some(Box::new(|from, _, bytes| from == Server || is_type(bytes, PacketType::Request)));
+    net.connect(SessionConfig { multipath: false, early_data: b"early".to_vec(), ..plain() });
+    net.run(Duration::from_millis(200));
+    assert_eq!(net.server.sessions().len(), 1);
+    net.run(Duration::from_secs(600));
+    assert!(net.server.sessions().is_empty() && !net.got.contains_key(&Server));
+}
+
 /// Returns the number of IP bytes that one end has sent so far.
 fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
