@@ -25,8 +25,8 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the round-trip time that the kernel has measured with the data that it received (TCP_INFO), or zero
-/// if it has not measured one.
+/// Returns the round-trip time that the kernel has measured with the data that it received (TCP_INFO), or
+/// zero if it has not measured one.
 ///
 /// # Errors
 /// The kernel's error, for example if this is no TCP socket.

@@ -142,8 +142,8 @@ fn the_queue_is_all_that_waits() {
 
 #[test]
 fn the_rate_of_a_path_that_was_not_filled_is_not_known() {
-    // Losses keep the window of CCID 2 at a few packets. Without them, a busy host may send more slowly than the path
-    // allows.
+    // Losses keep the window of CCID 2 at a few packets. Without them, a busy host may send more slowly than
+    // the path allows.
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(2)).unwrap();
     let relay = Relay::new(listener.local_addr(), 10);
     let here = Connection::connect(relay.addr, Options::ccid(2)).unwrap();

@@ -231,8 +231,8 @@ fn a_late_copy_of_a_removal_does_not_end_a_new_subflow() {
     }
 }
 
-/// RFC 9897 section 3.2.9: the first subflow's address has Address ID 0. A path that has not joined yet has no
-/// Address ID, so it does not keep ID 0 in use.
+/// RFC 9897 section 3.2.9: the first subflow's address has Address ID 0. A path that has not joined yet has
+/// no Address ID, so it does not keep ID 0 in use.
 #[test]
 fn a_path_that_waits_does_not_prevent_the_removal_of_the_first_address() {
     let mut net = Net::new(1, 3, config());
