@@ -13,10 +13,14 @@ use std::time::Duration;
 
 #[test]
 fn a_fork_gets_errors_and_the_parent_goes_on() {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
-    let connector = Connector::new(Options::default()).unwrap();
+    // Only the child may make the descriptors readable below, not a new packet size or the first path.
+    let options = Options::default().mtu_probing(false);
+    let listener = Listener::bind("127.0.0.1:0", options.clone()).unwrap();
+    let connector = Connector::new(options).unwrap();
     let here = connector.connect(listener.local_addr()).unwrap();
     let there = listener.accept().unwrap();
+    there.send(b"the path is up").unwrap();
+    here.recv().unwrap();
     let fds = [listener.descriptor().unwrap(), here.descriptor().unwrap()]
         .map(|fd| fd.try_clone_to_owned().unwrap());
     here.ready();
