@@ -47,8 +47,8 @@ pub fn guess(overhead: u16) -> u16 {
 /// Returns the assumed size of the largest inner packet for a path that is not open yet.
 pub(crate) fn expected(cfg: &Config, path: &PathSpec) -> u16 {
     let overhead = if cfg.security == Security::Noise { dccp_secure::OVERHEAD as u16 } else { 0 };
-    let v4 = path.remote.ip().is_some_and(|ip| ip.is_ipv4());
-    guess(overhead) + if v4 { 20 } else { 0 }
+    let headers = if path.remote.ip().is_some_and(|ip| ip.is_ipv4()) { 28 } else { 48 };
+    inner(first(Sizes::default(), path.mtu), headers + overhead)
 }
 
 /// Sizes of inner packets that a peer's paths carry.

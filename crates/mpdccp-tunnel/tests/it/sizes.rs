@@ -169,6 +169,8 @@ fn a_path_that_opens_later_counts_for_the_size_of_the_interface() {
     let line = world.hosts[0].access.remove("p1").unwrap();
     world.restart(0, &file("mtu = 1400"));
     assert_eq!(world.hosts[0].mtu, 1400, "the tunnel starts");
+    world.restart(0, &file("").replacen("interface = \"p1\"", "mtu = 1350\ninterface = \"p1\"", 1));
+    assert_eq!(world.hosts[0].mtu, 1350 - 64 - 28);
     world.restart(0, &file(""));
     world.run(SECOND * 5);
     assert_eq!(world.hosts[0].mtu, 1300 - 64 - 28);
