@@ -5,6 +5,7 @@
 use crate::tunnel::host::hooks::{self, TIMEOUT};
 use crate::tunnel::host::state_files;
 use mpdccp_tunnel::config::Config;
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
@@ -96,14 +97,16 @@ struct Changes {
     kept: PathBuf,
     resolvconf: String,
     way: Option<Way>,
+    /// Lock of the file in the state directory that says what to revert.
+    _lock: Option<File>,
 }
 
 impl Changes {
     fn new(cfg: &Config) -> Changes {
         let kept = cfg.state.join(format!("{}.resolv.conf", cfg.interface));
         let (interface, resolvconf) = (cfg.interface.clone(), "resolvconf".into());
-        let dns = Changes { interface, file: FILE.into(), kept, resolvconf, way: None };
-        if cfg.is_client() && dns.kept.exists() {
+        let dns = Changes { interface, file: FILE.into(), kept, resolvconf, way: None, _lock: None };
+        if cfg.is_client() && lock(&dns.kept).is_some() {
             tracing::info!("restoring {FILE}, because the last run ended without restoring it");
             dns.restore_file();
         }
@@ -162,10 +165,11 @@ impl Changes {
         self.kept.with_file_name(format!("{}{ENTRY}", self.interface))
     }
 
-    fn add_entry(&self, servers: &[IpAddr]) -> Result<(), String> {
+    fn add_entry(&mut self, servers: &[IpAddr]) -> Result<(), String> {
         let name = interface_name(&self.interface);
         // Ignore the error: only the next start after a crash needs the file.
         let _ = state_files::write_whole(&self.entry(), &name);
+        self._lock = lock(&self.entry());
         run(&self.resolvconf, &["-a", &name, "-m", "0", "-x"], &lines(servers))
     }
 
@@ -178,21 +182,22 @@ impl Changes {
     /// Reverts the changes that killed tunnels have left behind, also those of tunnels with another interface
     /// or without `dns` in their current file.
     fn revert_leftovers(&self) {
-        // If the interface exists, its tunnel is running.
-        let is_gone = |interface: &str| nix::net::if_::if_nametoindex(interface).is_err();
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let mark = text.lines().next().and_then(|line| line.strip_prefix(MARK)?.split_once(KEPT_IN));
-        if let Some((interface, kept)) = mark.filter(|mark| is_gone(mark.0)) {
+        if let Some((interface, kept)) = mark
+            && let Some(held) = lock(kept.as_ref())
+        {
             tracing::info!("restoring {}, because the last run of {interface} did not", self.file.display());
             let (file, kept) = (self.file.clone(), kept.into());
             let resolvconf = self.resolvconf.clone();
-            Changes { interface: interface.into(), file, kept, resolvconf, way: None }.restore_file();
+            let (interface, _lock) = (interface.into(), Some(held));
+            Changes { interface, file, kept, resolvconf, way: None, _lock }.restore_file();
         }
         let files = self.kept.parent().into_iter().flat_map(std::fs::read_dir).flatten().flatten();
         for file in files.map(|file| file.path()) {
             let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let Some(interface) = name.strip_suffix(ENTRY) else { continue };
-            if let (true, Ok(entry)) = (is_gone(interface), std::fs::read_to_string(&file)) {
+            if let (Some(_lock), Ok(entry)) = (lock(&file), std::fs::read_to_string(&file)) {
                 tracing::info!("removing the name servers of {interface}, because its last run did not");
                 // Ignore the errors: after a restart of the host, there is no such entry.
                 let _ = run(&self.resolvconf, &["-d", entry.trim()], "");
@@ -206,7 +211,7 @@ impl Changes {
     }
 
     /// Writes the file in place rather than replacing it, because the file may be a mount point.
-    fn write_file(&self, servers: &[IpAddr]) -> std::io::Result<()> {
+    fn write_file(&mut self, servers: &[IpAddr]) -> std::io::Result<()> {
         let before = match std::fs::read_to_string(&self.file) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
             other => other?,
@@ -219,6 +224,7 @@ impl Changes {
                 )));
             }
             state_files::write_whole(&self.kept, &before)?;
+            self._lock = lock(&self.kept);
         }
         let options = before.lines().filter(|line| line.starts_with("search") || line.starts_with("options"));
         let options: String = options.map(|line| format!("{line}\n")).collect();
@@ -259,6 +265,13 @@ impl Drop for Changes {
     fn drop(&mut self) {
         self.restore();
     }
+}
+
+/// Locks a file until this process ends. Returns `None` if the file does not exist, or if the tunnel that
+/// wrote it is running. That tunnel may be in another network namespace, where its interface is not visible.
+fn lock(file: &Path) -> Option<File> {
+    let file = File::open(file).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
 }
 
 /// Returns the name under which resolvconf knows the tunnel. Debian's resolvconf sorts name servers by the
@@ -331,7 +344,7 @@ mod tests {
     fn dns(directory: &Path) -> Changes {
         let [file, kept] = ["resolv.conf", "state/tun.resolv.conf"].map(|name| directory.join(name));
         let (interface, resolvconf) = ("tun".into(), "resolvconf".into());
-        Changes { interface, file, kept, resolvconf, way: Some(Way::File) }
+        Changes { interface, file, kept, resolvconf, way: Some(Way::File), _lock: None }
     }
 
     #[test]
@@ -407,24 +420,29 @@ mod tests {
             tunnel
         };
         let calls = || std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
-        // The loopback interface stands for a tunnel that is running.
-        for interface in ["mpgone", "lo"] {
-            tunnel(interface).add_entry(&[[10, 0, 0, 1].into()]).unwrap();
+        // The running tunnel may be in another network namespace.
+        let [mut gone, mut running] = ["gone", "running"].map(tunnel);
+        for tunnel in [&mut gone, &mut running] {
+            tunnel.add_entry(&[[10, 0, 0, 1].into()]).unwrap();
         }
+        gone._lock = None;
         let before = calls();
         tunnel("renamed").revert_leftovers();
-        let name = interface_name("mpgone");
+        let name = interface_name("gone");
         assert_eq!(calls(), format!("{before}-d {name}\n"));
         tunnel("renamed").revert_leftovers();
-        tunnel("lo").delete_entry().unwrap();
-        assert_eq!(calls(), format!("{before}-d {name}\n-d {}\n", interface_name("lo")), "once each");
-        assert!(!tunnel("lo").entry().exists());
+        running.delete_entry().unwrap();
+        assert_eq!(calls(), format!("{before}-d {name}\n-d {}\n", interface_name("running")), "once each");
+        assert!(!running.entry().exists());
         // The same holds for a file that the tunnel has written.
-        let gone = tunnel("mpgone");
-        std::fs::write(&gone.file, BEFORE).unwrap();
-        gone.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        let text = || std::fs::read_to_string(directory.path().join("resolv.conf")).unwrap();
+        std::fs::write(&running.file, BEFORE).unwrap();
+        running.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         tunnel("renamed").revert_leftovers();
-        assert_eq!(std::fs::read_to_string(&gone.file).unwrap(), BEFORE);
+        assert!(text().contains("nameserver 10.0.0.1"), "{}", text());
+        running._lock = None;
+        tunnel("renamed").revert_leftovers();
+        assert_eq!(text(), BEFORE);
     }
 
     #[test]
