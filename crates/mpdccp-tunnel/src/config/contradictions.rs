@@ -51,6 +51,7 @@ impl Config {
         let by_address = self.role == Role::Server && self.security == Security::None;
         for (i, peer) in self.peers.iter().map(Spanned::get_ref).enumerate() {
             let (at, name) = (format!("peer.{i}"), &peer.name);
+            say(&format!("{at}.name"), check_name(name).map_err(|e| format!("peer: {e}")));
             if owner(&mut names, name, i).is_some() {
                 say(&format!("{at}.name"), Err(format!("two peers are named `{name}`")));
             }
@@ -370,12 +371,7 @@ impl Config {
                 found.push((key, message));
             }
         };
-        let odd = path.name.is_empty() || path.name.chars().any(char::is_control);
-        say(
-            "name",
-            odd,
-            format!("name {:?}: expected one or more characters, and no control characters", path.name),
-        );
+        check_name(&path.name).err().into_iter().for_each(|e| say("name", true, e));
         let nowhere = |r: &&Remote| {
             r.port == Some(0) || r.ip().is_some_and(|ip| ip.is_unspecified() || ip.is_multicast())
         };
@@ -472,6 +468,11 @@ fn check_origins(earlier: &Peer, later: &Peer, at: &str, say: &mut dyn FnMut(&st
 /// Returns an error with this message if `well` is false.
 fn check(well: bool, message: impl Into<String>) -> Result<(), String> {
     if well { Ok(()) } else { Err(message.into()) }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let well = !name.is_empty() && !name.contains(char::is_control);
+    check(well, format!("name {name:?}: expected one or more characters, and no control characters"))
 }
 
 fn check_port(key: &str, at: Option<HostPort>) -> Result<(), String> {

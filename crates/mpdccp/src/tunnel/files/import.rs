@@ -189,7 +189,8 @@ fn of_peer(
     let place = format!("line {}: [Peer]", peer.line);
     let key = peer.get("publickey").ok_or_else(|| format!("{place} has no PublicKey"))?;
     key.parse::<PublicKey>().map_err(|e| format!("{place}: PublicKey: {e}"))?;
-    let comment = peer.comment.clone().filter(|name| !made.names.contains(name));
+    let fits = |name: &String| !made.names.contains(name) && !name.contains(char::is_control);
+    let comment = peer.comment.clone().filter(fits);
     let name = comment.unwrap_or_else(|| format!("peer-{number}"));
     made.names.push(name.clone());
     let endpoint = peer.get("endpoint");
