@@ -83,7 +83,9 @@ impl Metrics {
                     let id = thing[key].as_str().map_or_else(|| thing[key].to_string(), String::from);
                     let labels = with(label, &id);
                     if let Some(state) = thing["state"].as_str() {
-                        let up = matches!(state, "up" | "standby" | "open");
+                        // A session may be open without any path.
+                        let some = thing["paths"].as_array().is_none_or(|paths| !paths.is_empty());
+                        let up = matches!(state, "up" | "standby" | "open") && some;
                         self.put(prefix, "up", true, &labels, f64::from(u8::from(up)));
                     }
                     self.walk(prefix, "", &labels, kind, thing);
@@ -200,6 +202,14 @@ mod tests {
         status.peers[0].paths.push(again);
         let text = render(&status);
         assert!(text.contains("\nmpdccp_path_sent_packets_total{peer=\"hub\",path=\"dsl\"} 2\n"), "{text}");
+    }
+
+    #[test]
+    fn a_peer_without_a_path_is_not_up() {
+        let mut status = status();
+        status.peers[0].paths.clear();
+        let text = render(&status);
+        assert!(text.contains("\nmpdccp_peer_up{peer=\"hub\"} 0.0\n"), "{text}");
     }
 
     /// A status field that can decrease must be a gauge. This test lists all counters. Add only fields to the
