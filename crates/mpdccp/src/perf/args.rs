@@ -6,7 +6,7 @@ use crate::perf::limits::Limits;
 use crate::perf::output::Unit;
 use crate::perf::peer_path::PathArg;
 use crate::perf::sender::MAX_BURST;
-use crate::perf::values::{seconds, with_number};
+use crate::perf::values::{interval, seconds, with_number};
 use crate::quantity::rate;
 use clap::{Args, ValueEnum};
 use dccp_secure::PublicKey;
@@ -189,7 +189,7 @@ pub(super) struct Common {
     #[arg(long, visible_alias = "snd-timeout", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
     pub(super) rcv_timeout: u32,
     /// Seconds between reports; 0 for none.
-    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = interval)]
     pub(super) interval: Duration,
     /// Print one JSON document at the end, with the fields that iperf3 prints for UDP.
     #[arg(short = 'J', long, conflicts_with = "json_stream")]
@@ -397,6 +397,7 @@ mod tests {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
         assert!(seconds("inf").is_err() && seconds("-1").is_err());
+        assert!(interval("0").is_ok() && interval("1ms").is_ok() && interval("1e-9").is_err());
         assert!(ccid("1").unwrap_err().contains("2, ") && ccid("vegas").unwrap_err().contains("cubic"));
         assert_eq!((ccid("7"), ccid("cubic")), (Ok(7), Ok(7)));
         let pace_of = |rate, burst| Ok(Pace { rate, burst });
