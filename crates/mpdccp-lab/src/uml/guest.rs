@@ -20,7 +20,8 @@ pub fn guest(dir: &Path) -> Result<(), LabError> {
         let what = "`lab guest` is only for the first process of the kernel of --backend uml";
         return Err(LabError::Missing(what.to_owned()));
     }
-    let ended = prepare().and_then(|()| run(dir)).and_then(|record| {
+    // Read the job before `prepare` hides the files below /tmp, which the scenario may name.
+    let ended = job(dir).and_then(|job| prepare().and_then(|()| run(dir, &job))).and_then(|record| {
         let bytes = postcard::to_stdvec(&record).map_err(|e| LabError::failed("cannot write the run", e))?;
         whole(&dir.join(left::RECORD), &bytes)
     });
@@ -44,15 +45,22 @@ fn prepare() -> Result<(), LabError> {
     Ok(())
 }
 
-fn run(dir: &Path) -> Result<RunRecord, LabError> {
-    let failed = |e: &dyn core::fmt::Display| LabError::failed("cannot read the run", e);
+fn failed(e: &dyn core::fmt::Display) -> LabError {
+    LabError::failed("cannot read the run", e)
+}
+
+fn job(dir: &Path) -> Result<(Job, Scenario), LabError> {
     let job = fs::read(dir.join(left::JOB)).map_err(|e| failed(&e))?;
     let job: Job = serde_json::from_slice(&job).map_err(|e| failed(&e))?;
     let scenario = Scenario::parse(&job.file.to_string_lossy(), &job.text).map_err(|e| failed(&e))?;
+    Ok((job, scenario))
+}
+
+fn run(dir: &Path, (job, scenario): &(Job, Scenario)) -> Result<RunRecord, LabError> {
     let (Some(variant), Some(cell)) = (scenario.variant(&job.label), scenario.cell(&job.cell)) else {
         return Err(failed(&"no such variant or cell"));
     };
-    let plan = Plan { scenario: &scenario, variant, cell, repeat: job.repeat, seed: job.seed };
+    let plan = Plan { scenario, variant, cell, repeat: job.repeat, seed: job.seed };
     let program = std::env::current_exe().map_err(|e| failed(&e))?;
     let sample = dir.join(left::SAMPLE);
     let mut watch = |now: &Sample| {

@@ -76,8 +76,15 @@ impl Uml {
     /// Creates a backend that runs `program` as both ends of the tunnel and as the kernel's first process.
     ///
     /// # Errors
-    /// Fails if there is no kernel; the error says how to build one.
+    /// Fails if there is no kernel (the error says how to build one), or if the kernel cannot start the
+    /// program.
     pub fn new(program: PathBuf) -> Result<Uml, LabError> {
+        if program.starts_with("/tmp") || program.to_string_lossy().contains(char::is_whitespace) {
+            return Err(LabError::Missing(format!(
+                "User Mode Linux cannot start {}: move the program to a path without spaces outside /tmp",
+                program.display()
+            )));
+        }
         let named = std::env::var_os(KERNEL).map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_default();
@@ -242,6 +249,15 @@ fn last_words(dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The guest mounts a file system over /tmp, and the kernel splits its arguments at spaces.
+    #[test]
+    fn a_program_that_the_kernel_cannot_start_is_refused() {
+        for program in ["/tmp/target/mpdccp", "/home/my programs/mpdccp"] {
+            let error = Uml::new(program.into()).unwrap_err().to_string();
+            assert!(error.contains(program) && error.contains("outside /tmp"), "{error}");
+        }
+    }
 
     #[test]
     fn an_error_keeps_its_kind() {
