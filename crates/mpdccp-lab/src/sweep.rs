@@ -144,15 +144,19 @@ fn line(fields: &[String]) -> String {
 /// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
 /// # Errors
-/// Fails if the scenario has no sweep or an invalid point, if the backend supports none of the variants, if
-/// the user interrupts the sweep, or if a file cannot be read or written. If a run fails, the function
-/// continues, and lists the run in [`Outcome::failed`].
+/// Fails if the scenario has no sweep or an invalid point, if the CSV file has the extension `.runs`, if the
+/// backend supports none of the variants, if the user interrupts the sweep, or if a file cannot be read or
+/// written. If a run fails, the function continues, and lists the run in [`Outcome::failed`].
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
     options: &Options,
     watch: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
+    if packed(&options.out) == options.out {
+        let what = "the runs are stored in a file with this extension; give the CSV file another one";
+        return Err(LabError::Wrong(format!("--out {}: {what}", options.out.display())));
+    }
     let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
     let cells: Vec<&str> =
         choose_cells(scenario, &options.cells)?.into_iter().map(|cell| cell.name.as_str()).collect();

@@ -204,6 +204,10 @@ fn an_interruption_before_the_first_run_keeps_the_earlier_file() {
     let scenario = Scenario::parse("s.toml", SCENARIO).unwrap();
     let error = run(&scenario, &Interrupted, &options, &|_| {}).unwrap_err();
     assert!(matches!(error, LabError::Interrupted), "{error}");
+    // The stored runs would replace a CSV file with their extension.
+    let options = Options { out: files[1].clone(), ..options };
+    let error = run(&scenario, &Interrupted, &options, &|_| {}).unwrap_err();
+    assert!(matches!(&error, LabError::Wrong(why) if why.contains("s.runs: ")), "{error}");
     assert!(files.each_ref().map(|file| fs::read(file).unwrap()) == before);
 }
 
