@@ -106,3 +106,22 @@ fn escape(text: &str) -> String {
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     replaced.replace('\n', "&#10;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_page_has_all_keys() {
+        let page = include_str!("../../../docs/conformance.md");
+        let [name, title] = ["close/one", "one"].map(str::to_owned);
+        let script = Script { name, title, rules: Vec::new(), needs: Vec::new(), steps: Vec::new() };
+        let outcome = Outcome { script, verdict: Verdict::Passed, took: Duration::ZERO };
+        let report: serde_json::Value = serde_json::from_str(&json(&[outcome])).unwrap();
+        let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        for key in [keys(&report), keys(&report["tests"][0])].concat() {
+            assert!(page.contains(&format!("`{key}`")), "{key}");
+        }
+    }
+}
