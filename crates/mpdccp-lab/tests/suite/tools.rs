@@ -76,6 +76,24 @@ print("good")
     );
 }
 
+#[test]
+fn shards_are_not_measured_without_a_tunnel() {
+    python(
+        r#"
+shards = load("bench/shards")
+shards.sh, shards.time = lambda *_, **__: types.SimpleNamespace(returncode=1), mock.MagicMock()
+with tempfile.TemporaryDirectory() as directory:
+    for name in ("s", "c0", "c1"):
+        (pathlib.Path(directory) / f"{name}.log").write_text(name)
+    try:
+        shards.wait_until_up(directory)
+    except RuntimeError as e:
+        assert "did not come up" in str(e) and str(e).endswith("sc0c1")
+        print("good")
+"#,
+    );
+}
+
 /// For a moment, client `c1` has no path that is up, so no server lists it.
 #[test]
 fn a_fleet_judges_a_client_that_no_server_lists() {
