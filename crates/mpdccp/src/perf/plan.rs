@@ -19,7 +19,7 @@ use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Named, Variant, is_unicast};
 use mpdccp_units::{Duration, Rate};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -227,6 +227,7 @@ impl TryFrom<PerfArgs> for Plan {
             ));
         }
         check_file(&mode, client_flags.as_ref(), &common)?;
+        check_outputs(&common)?;
         let reachable = |client: &SocketAddr| {
             client.is_ipv4() == place.is_ipv4() && client.port() > 0 && is_unicast(client.ip())
         };
@@ -321,6 +322,20 @@ fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) 
         return wrong("each message starts with a header of 16 bytes; use a larger --size");
     }
     file::check(path, reads, writes)
+}
+
+/// Checks that no two flags name the same file. Devices such as /dev/null may be named several times.
+fn check_outputs(common: &Common) -> Result<(), Error> {
+    let Common { file, logfile, pidfile, pcap, qlog, .. } = common;
+    let flags = ["--file", "--logfile", "--pidfile", "--pcap", "--qlog"];
+    let mut named = BTreeMap::new();
+    for (flag, file) in flags.into_iter().zip([file, logfile, pidfile, pcap, qlog]) {
+        let file = file.as_ref().filter(|file| !file.starts_with("/dev"));
+        if let Some((file, earlier)) = file.and_then(|file| Some((file, named.insert(file, flag)?))) {
+            return Err(Error::usage(format!("{flag} {}: {earlier} names the same file", file.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the outer addresses and the DCCP port. There are several addresses only on a client whose server's

@@ -138,6 +138,10 @@ fn flags_of_iperf3_without_a_meaning_here_say_what_to_use() {
         ("-s --rendezvous 127.0.0.1:0", "a port from 1 to 65535"),
         ("-s --connect-timeout 5", "cannot be used with"),
         ("-c 127.0.0.1 --logfile /nowhere/log", "--logfile /nowhere/log"),
+        (
+            "-c 127.0.0.1 --pcap /nowhere/one --qlog /nowhere/one",
+            "--qlog /nowhere/one: --pcap names the same",
+        ),
         ("-s -B 127.0.0.1 -p 0 --pidfile /nowhere/pid", "--pidfile /nowhere/pid"),
     ] {
         let output = Place::host().run(args);
