@@ -336,7 +336,7 @@ mod tests {
         let (inode, ..) = Daemon::pair().unwrap();
         let squat = |n: u64| {
             let flags = SocketFlags::CLOEXEC;
-            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
             let socket = socket.unwrap();
             let name = [&NAME[1..], format!("{:x}", inode + 100 + n).as_bytes()].concat();
             let _ = rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(&name).unwrap());
