@@ -9,6 +9,7 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Calls the function of this name that comes after this library's own in the search order. The arguments
 /// must be those of this library's function, so that they have the right types.
@@ -66,8 +67,20 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
     number(fd).is_some()
 }
 
+/// Whether this process or its parent has called listen or accept on a DCCP socket. Other processes need no
+/// system call to know that a descriptor does not listen.
+static SERVES: AtomicBool = AtomicBool::new(false);
+
+/// Records that this process has a listening DCCP socket.
+pub(crate) fn note_server() {
+    SERVES.store(true, Ordering::Relaxed);
+}
+
 /// Returns whether a descriptor is a listening DCCP socket. Only then does the program's end have a name.
 pub(crate) fn listens(fd: c_int) -> bool {
+    if !SERVES.load(Ordering::Relaxed) {
+        return false;
+    }
     let own = borrow(fd).and_then(|fd| rustix::net::getsockname(fd).ok());
     let named = |own: SocketAddrAny| own.addr_len() as usize > size_of::<libc::sa_family_t>();
     own.filter(|own| own.address_family() == AddressFamily::UNIX).is_some_and(named) && is_ours(fd)

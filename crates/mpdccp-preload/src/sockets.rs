@@ -1,7 +1,7 @@
 //! Calls that create, bind and connect sockets, and calls that read or set socket addresses and options.
 
 use crate::address;
-use crate::ask::{ask, borrow, fail, is_ours, next, tell};
+use crate::ask::{ask, borrow, fail, is_ours, next, note_server, tell};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use mpdccp_socketd::{Answer, MOST, Place, Request, SOCK_DCCP, receive};
 use rustix::fd::{IntoRawFd, OwnedFd};
@@ -53,6 +53,7 @@ extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if !is_ours(fd) {
         return next!(c"listen", fd, backlog);
     }
+    note_server();
     tell(&Request::Listen, fd)
 }
 
@@ -90,6 +91,7 @@ unsafe extern "C-unwind" fn accept4(
     if !is_ours(fd) {
         return next!(c"accept4", fd, addr, len, flags);
     }
+    note_server();
     // Without a free descriptor, the request fails. The connection then stays in the queue.
     let mut bytes = [0; MOST];
     let listening = Request::Get { level: libc::SOL_SOCKET, name: libc::SO_ACCEPTCONN };
