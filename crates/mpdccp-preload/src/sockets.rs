@@ -96,7 +96,7 @@ unsafe extern "C-unwind" fn accept4(
     let mut bytes = [0; MOST];
     let listening = Request::Get { level: libc::SOL_SOCKET, name: libc::SO_ACCEPTCONN };
     match ask(&listening, Some(fd), &mut bytes) {
-        Ok((Answer::Value([0, ..]), _)) => return fail(libc::EINVAL),
+        Ok((Answer::Value([0, 0, 0, 0]), _)) => return fail(libc::EINVAL),
         Ok(_) => {}
         Err(errno) => return fail(errno),
     }
