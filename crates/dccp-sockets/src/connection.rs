@@ -162,7 +162,7 @@ impl Connection {
     }
 
     /// Returns `error` if the process has forked.
-    fn here<E>(&self, error: E) -> Result<(), E> {
+    pub(crate) fn here<E>(&self, error: E) -> Result<(), E> {
         if self.is_forked() { Err(error) } else { Ok(()) }
     }
 

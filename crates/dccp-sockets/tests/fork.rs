@@ -11,6 +11,16 @@ use nix::unistd::{ForkResult, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Duration;
 
+/// Returns the result of a future that is ready at once.
+#[cfg(feature = "tokio")]
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(result) => Some(result),
+        std::task::Poll::Pending => None,
+    }
+}
+
 #[test]
 fn a_fork_gets_errors_and_the_parent_goes_on() {
     // Only the child may make the descriptors readable below, not a new packet size or the first path.
@@ -21,6 +31,14 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     let there = listener.accept().unwrap();
     there.send(b"the path is up").unwrap();
     here.recv().unwrap();
+    #[cfg(feature = "tokio")]
+    let task = {
+        let connector = dccp_sockets::tokio::Connector::new(Options::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(connector.connect(listener.local_addr())).unwrap()
+    };
+    #[cfg(feature = "tokio")]
+    let _accepted = listener.accept().unwrap();
     let fds = [listener.descriptor().unwrap(), here.descriptor().unwrap()]
         .map(|fd| fd.try_clone_to_owned().unwrap());
     here.ready();
@@ -44,6 +62,13 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
                 && matches!(listener.add_peer(key, PresharedKey::default()), Err(ConnectError::Forked))
                 && matches!(listener.remove_peer(key), Err(ConnectError::Forked))
                 && matches!(connector.connect(listener.local_addr()), Err(ConnectError::Forked));
+            #[cfg(feature = "tokio")]
+            let right = right
+                && at_once(task.send(b"lost")) == Some(Err(SendError::Forked))
+                && at_once(task.recv()) == Some(Err(RecvError::Forked))
+                && at_once(task.recv_many(&mut Vec::new(), 1)) == Some(Err(RecvError::Forked))
+                && at_once(task.event()) == Some(None)
+                && matches!(at_once(task.finish()), Some(Err(FinishError(_))));
             here.close();
             drop((here, there, connector, listener));
             // SAFETY: this ends the process without running destructors of the test or of its harness.

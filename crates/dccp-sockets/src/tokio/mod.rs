@@ -193,6 +193,7 @@ impl Connection {
     /// # Errors
     /// See [`crate::Connection::send`].
     pub async fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
+        self.0.here(SendError::Forked)?;
         let stream = &self.0.stream;
         let sent = stream.writable.wait_async(&stream.state, |s| s.send(data, delivery)).await;
         self.0.tell_of(sent)
@@ -230,6 +231,7 @@ impl Connection {
     /// # Errors
     /// See [`crate::Connection::recv`].
     pub async fn recv(&self) -> Result<Vec<u8>, RecvError> {
+        self.0.here(RecvError::Forked)?;
         let stream = &self.0.stream;
         stream.readable.wait_async(&stream.state, |s| s.recv()).await
     }
@@ -239,6 +241,7 @@ impl Connection {
     /// # Errors
     /// As for [`crate::Connection::recv_many`].
     pub async fn recv_many(&self, into: &mut Vec<Vec<u8>>, most: usize) -> Result<usize, RecvError> {
+        self.0.here(RecvError::Forked)?;
         let stream = &self.0.stream;
         stream.readable.wait_async(&stream.state, |s| s.recv_many(into, most)).await
     }
@@ -287,9 +290,7 @@ impl Connection {
     /// # Errors
     /// As for [`crate::Connection::accept_stream`].
     pub async fn accept_stream(&self) -> Result<ByteStream, StreamError> {
-        if self.0.is_forked() {
-            return Err(StreamError::Forked);
-        }
+        self.0.here(StreamError::Forked)?;
         let stream = &self.0.stream;
         let pipe = stream.streamed.wait_async(&stream.state, |s| s.accept_stream()).await?;
         Ok(ByteStream(crate::ByteStream::new(&self.0.runtime, pipe)))
@@ -300,6 +301,7 @@ impl Connection {
     /// # Errors
     /// As for [`crate::Connection::finish`].
     pub async fn finish(&self) -> Result<Stats, FinishError> {
+        self.0.here(FinishError(Reason::Aborted))?;
         self.0.begin_finish();
         let stream = &self.0.stream;
         stream.happened.wait_async(&stream.state, |s| s.finished()).await
@@ -317,6 +319,7 @@ impl Connection {
 
     /// Waits for the next event. Returns `None` after [`Event::Closed`].
     pub async fn event(&self) -> Option<Event> {
+        self.0.here(()).ok()?;
         let stream = &self.0.stream;
         stream.happened.wait_async(&stream.state, |s| s.event()).await
     }
@@ -459,6 +462,7 @@ impl Sink<Bytes> for Connection {
 
     /// See [`Connection::finish`].
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.0.here(SendError::Forked)?;
         self.0.begin_finish();
         let stream = &self.0.stream;
         let finished = stream.happened.poll(&stream.state, cx, |s| s.finished());
