@@ -143,6 +143,7 @@ fn begin(
     let opened: Vec<u32> = paths.iter().map(|path| path.route.socket).collect();
     if let Err(e) = result {
         opened.iter().for_each(|socket| shared.release(core, *socket));
+        streams.forget_peer(core, peer);
         return Err(e);
     }
     let now = core.clock.now();
@@ -216,6 +217,7 @@ pub(crate) fn add_path(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dccp_net::secure::PrivateKey;
     use std::time::Duration;
 
     /// `start` returns before the data thread has created the session. The calls after it must not wait for
@@ -235,5 +237,29 @@ mod tests {
         assert!(go.send(()).is_ok(), "a call has waited for the data thread");
         let opened = connection.opened(Duration::from_secs(3));
         assert!(matches!(opened, Some(Err(ConnectError::Refused(Reason::Aborted)))), "{opened:?}");
+    }
+
+    #[test]
+    fn a_peer_that_only_a_call_named_is_forgotten_after_its_last_connection() {
+        let keys = [1, 2, 3].map(|n| PrivateKey::from_random([n; 32]));
+        let [configured, named] = [keys[1].public(), keys[2].public()];
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let options = Options::default().key(keys[0].clone()).peer(configured);
+        let connector = Connector::new(options).unwrap();
+        let known = |key: PublicKey| {
+            let known = connector.runtime.call(move |core, _| core.net.channels()?.number(&key));
+            known.unwrap().is_some()
+        };
+        let to = silent.local_addr().unwrap();
+        let [first, second] = [0; 2].map(|_| connector.start(to, Some(named)));
+        for (connection, stays) in [(first, true), (second, false)] {
+            assert!(known(named));
+            connection.abort();
+            assert!(matches!(connection.opened(Duration::from_secs(10)), Some(Err(_))));
+            assert_eq!(known(named), stays);
+        }
+        let refused = connector.start(SocketAddr::new(to.ip(), 0), Some(named));
+        assert!(matches!(refused.opened(Duration::from_secs(10)), Some(Err(ConnectError::Options(_)))));
+        assert!(!known(named) && known(configured));
     }
 }

@@ -288,6 +288,7 @@ impl Streams {
             lock(&entry.stream.state).hear(status.and_then(|status| status.error_text));
             entry.end(reason, dropped);
             entry.sockets.iter().for_each(|socket| self.shared.release(core, *socket));
+            entry.peer.into_iter().for_each(|number| self.forget_peer(core, number));
         }
         if self.leaving && self.entries.is_empty() {
             core.stop();

@@ -74,6 +74,18 @@ impl Streams {
         Ok(())
     }
 
+    /// Forgets a peer that a connector knows only from `connect_peer`, unless it has another connection.
+    pub(crate) fn forget_peer(&mut self, core: &mut Core, number: u32) {
+        let configured = self.backlog.is_some() || (number as usize) < self.options.peers.len();
+        if configured || self.entries.values().any(|entry| entry.peer == Some(number)) {
+            return;
+        }
+        self.peers.remove(&number);
+        if let Some(channels) = core.net.channels_mut() {
+            channels.remove_peer(number);
+        }
+    }
+
     fn listen_again(&self, core: &mut Core) {
         let Some(at) = self.listens else { return };
         let peers: Vec<u32> = self.peers.keys().copied().collect();
