@@ -171,6 +171,7 @@ impl Session {
             _ if self.cfg.fallback == Fallback::Plain => {
                 self.count(Counter::FallbackToPlain);
                 self.multipath = false;
+                self.greet(None);
                 self.paths[i].stage = Stage::Proven;
             }
             _ => {
@@ -192,11 +193,15 @@ impl Session {
         options
     }
 
-    /// Applies the capabilities that the peer announced in the handshake.
+    /// Applies the capabilities that the peer announced in the handshake. An earlier attempt may have reached
+    /// a peer with other capabilities.
     fn greet(&mut self, private: Option<Private>) {
-        if let Some(Private::Hello { repairs, flows, fec, streams }) = private {
-            self.peer_is_ours = true;
-            self.on_hello(repairs, flows, fec, streams);
+        self.peer_is_ours = matches!(private, Some(Private::Hello { .. }));
+        match private {
+            Some(Private::Hello { repairs, flows, fec, streams }) => {
+                self.on_hello(repairs, flows, fec, streams)
+            }
+            _ => self.on_hello(false, false, false, false),
         }
     }
 

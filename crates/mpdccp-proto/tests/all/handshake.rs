@@ -211,3 +211,19 @@ fn a_route_may_have_several_sessions() {
     assert_eq!(numbers, (0..10).collect::<Vec<_>>());
     assert_ne!(net.status(Client, first).paths[0].ports, net.status(Client, second).paths[0].ports);
 }
+
+/// The first attempt reaches another mpdccp, and the second one an implementation without private options.
+#[test]
+fn the_capabilities_of_an_earlier_attempts_peer_are_forgotten() {
+    let cfg = SessionConfig { streams: true, ..config() };
+    let mut net = Net::new(1, 2, cfg.clone());
+    net.meddler = Some(Box::new(|from, path, bytes| match (from, path) {
+        (Server, 0) => is_type(bytes, PacketType::Response),
+        (Server, _) if is_type(bytes, PacketType::Response) => spoil(bytes, 11, 3),
+        _ => true,
+    }));
+    let id = net.connect(cfg);
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.status(Client, id).state, SessionState::Open);
+    assert!(net.client.streams(net.now, id, |_| ()).is_none());
+}
