@@ -134,13 +134,27 @@ impl Keys {
         self.tag(by, &[&[addr_id], &nonce.to_be_bytes()])
     }
 
-    /// Returns whether MP_CLOSE or MP_FAST_CLOSE carries this end's key.
+    /// Returns whether MP_CLOSE or MP_FAST_CLOSE carries this end's key. Before the negotiation, this end may
+    /// have none.
     pub(crate) fn is_ours(&self, key: &[u8]) -> bool {
-        same(self.local(), key)
+        !key.is_empty() && same(self.local(), key)
     }
 }
 
 /// Compares in constant time.
 pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> bool {
     ours.ct_eq(theirs).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::SeedableRng;
+
+    #[test]
+    fn an_empty_key_is_not_the_key_of_an_end_without_one() {
+        let mut rng = rand_chacha::ChaCha20Rng::from_seed([0; 32]);
+        let keys = Keys::new(1, &[KeyType::Experimental], &mut rng);
+        assert!(keys.local().is_empty() && !keys.is_ours(&[]));
+    }
 }
