@@ -131,7 +131,8 @@
 #define DCCP_EVENT_STREAM_DELIVERED 12
 
 /**
- * In dccp_event.kind: the peer reset a stream of a dccp_endpoint.
+ * In dccp_event.kind: the peer reset a stream of a dccp_endpoint. Bytes that arrived before can still be
+ * read. A program that does not read them must reset the stream.
  */
 #define DCCP_EVENT_STREAM_RESET 13
 
@@ -1007,8 +1008,9 @@ int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
 
 /**
  * Reads bytes from a stream. Returns the number of bytes read, or 0 after the last; -EAGAIN if no bytes are
- * available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if either end has reset the stream.
- * Bytes that arrived before the session ended can be read until DCCP_EVENT_CLOSED has been fetched.
+ * available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if this end has reset the stream, or
+ * if the peer has and no bytes are left. Bytes that arrived before the session ended can be read until
+ * DCCP_EVENT_CLOSED has been fetched.
  */
 ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     uint64_t now_ns,

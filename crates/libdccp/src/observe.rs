@@ -41,7 +41,8 @@ pub const DCCP_EVENT_STREAM_READABLE: u32 = 10;
 pub const DCCP_EVENT_STREAM_WRITABLE: u32 = 11;
 /// In dccp_event.kind: the peer has received all data of a dccp_endpoint's stream, including the end.
 pub const DCCP_EVENT_STREAM_DELIVERED: u32 = 12;
-/// In dccp_event.kind: the peer reset a stream of a dccp_endpoint.
+/// In dccp_event.kind: the peer reset a stream of a dccp_endpoint. Bytes that arrived before can still be
+/// read. A program that does not read them must reset the stream.
 pub const DCCP_EVENT_STREAM_RESET: u32 = 13;
 
 /// The handshake is in progress.

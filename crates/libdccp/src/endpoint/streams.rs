@@ -85,8 +85,9 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
 }
 
 /// Reads bytes from a stream. Returns the number of bytes read, or 0 after the last; -EAGAIN if no bytes are
-/// available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if either end has reset the stream.
-/// Bytes that arrived before the session ended can be read until DCCP_EVENT_CLOSED has been fetched.
+/// available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if this end has reset the stream, or
+/// if the peer has and no bytes are left. Bytes that arrived before the session ended can be read until
+/// DCCP_EVENT_CLOSED has been fetched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_read(
     endpoint: *mut dccp_endpoint,
