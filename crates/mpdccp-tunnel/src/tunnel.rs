@@ -430,7 +430,8 @@ impl Tunnel {
         }
         if self.cfg.is_client() {
             client::watch(cx, peers, paths, &mut self.assigned);
-            leaving::watch(cx, peers);
+            let flows = &self.flows;
+            leaving::watch(cx, peers, |session| flows.as_ref().is_some_and(|f| f.of_session(session) > 0));
         }
         self.session_routes.watch(cx);
         self.listener.watch(cx, peers);

@@ -75,15 +75,16 @@ impl Leaving {
     }
 }
 
-/// Ends sessions with former servers. A session ends once it has no stream and the next session has been open
-/// for [`SETTLE`], and at the latest after [`LONGEST`]. After both hosts have closed or reset a connection,
-/// its stream remains until all data has arrived.
-pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers) {
+/// Ends sessions with former servers. A session ends once it carries no connection and the next session has
+/// been open for [`SETTLE`], and at the latest after [`LONGEST`]. A connection that its hosts have ended
+/// counts while its stream has data to deliver.
+pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);
         for leaving in &peer.leaving {
-            let carries = cx.endpoint.streams(cx.now, leaving.session, |streams| !streams.is_empty());
-            if leaving.until <= cx.now || settled && carries != Some(true) {
+            let streams = cx.endpoint.streams(cx.now, leaving.session, |streams| !streams.is_empty());
+            let carries = streams == Some(true) || carries(leaving.session);
+            if leaving.until <= cx.now || settled && !carries {
                 cx.endpoint.close(cx.now, leaving.session);
             }
         }

@@ -175,6 +175,7 @@ fn what_a_host_sent_before_its_reset_arrives_first() {
     world.says(SERVER, Event::Reset(far));
     world.run(SOON);
     assert_eq!(world.told(0), [Told::Data(near, b"answer".to_vec()), Told::Reset(near)]);
+    assert_eq!(world.told(SERVER), [Told::Credit(far, 6)]);
     // The queue of the socket is full.
     let [near, far] = world.open(1_001);
     (0..5).for_each(|_| world.says(0, Event::Data(near, vec![7; 64 << 10])));
