@@ -420,12 +420,14 @@ mod tests {
             tunnel
         };
         let calls = || std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
+        // Closing is not enough, because a child of another test may hold a copy of the descriptor.
+        let kill = |tunnel: &mut Changes| tunnel._lock.take().unwrap().unlock().unwrap();
         // The running tunnel may be in another network namespace.
         let [mut gone, mut running] = ["gone", "running"].map(tunnel);
         for tunnel in [&mut gone, &mut running] {
             tunnel.add_entry(&[[10, 0, 0, 1].into()]).unwrap();
         }
-        gone._lock = None;
+        kill(&mut gone);
         let before = calls();
         tunnel("renamed").revert_leftovers();
         let name = interface_name("gone");
@@ -440,7 +442,7 @@ mod tests {
         running.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         tunnel("renamed").revert_leftovers();
         assert!(text().contains("nameserver 10.0.0.1"), "{}", text());
-        running._lock = None;
+        kill(&mut running);
         tunnel("renamed").revert_leftovers();
         assert_eq!(text(), BEFORE);
     }
