@@ -65,17 +65,7 @@ pub(crate) struct Args {
     verbose: bool,
 }
 
-pub(crate) fn main(args: &Args) -> ExitCode {
-    match run(args) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("mpdccp: {error}");
-            error.code
-        }
-    }
-}
-
-fn run(args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     let all = script::embedded().map_err(Error::runtime)?;
     let mut scripts = if args.script.is_empty() {
         all.clone()

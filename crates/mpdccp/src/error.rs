@@ -2,7 +2,7 @@ use rustix::process::geteuid;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 /// The program's error type: one message that says what is wrong, where, and how to fix it.
 #[derive(Debug)]
@@ -40,6 +40,17 @@ impl fmt::Display for Error {
 impl From<std::io::Error> for Error {
     fn from(e: std::io::Error) -> Error {
         Error::runtime(e.to_string())
+    }
+}
+
+/// Prints an error, if there is one, and returns the exit code.
+pub(crate) fn finish(result: Result<impl Termination, Error>) -> ExitCode {
+    match result {
+        Ok(done) => done.report(),
+        Err(error) => {
+            eprintln!("mpdccp: {error}");
+            error.code
+        }
     }
 }
 

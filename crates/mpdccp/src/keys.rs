@@ -5,7 +5,6 @@ use dccp_secure::{PresharedKey, PrivateKey};
 use std::io::{ErrorKind, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::ExitCode;
 use zeroize::Zeroizing;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -14,21 +13,19 @@ pub(crate) const EXAMPLES: &str = "Examples:
   (umask 077; mpdccp genkey | tee private.key | mpdccp pubkey)";
 
 /// Prints a new private key.
-pub(crate) fn genkey() -> ExitCode {
-    finish(random().map(|bytes| PrivateKey::from_random(bytes).to_base64()))
+pub(crate) fn genkey() -> Result<(), Error> {
+    println!("{}", *PrivateKey::from_random(random()?).to_base64());
+    Ok(())
 }
 
 /// Prints a new preshared key.
-pub(crate) fn genpsk() -> ExitCode {
-    finish(random().map(|bytes| PresharedKey::from_random(bytes).to_base64()))
+pub(crate) fn genpsk() -> Result<(), Error> {
+    println!("{}", *PresharedKey::from_random(random()?).to_base64());
+    Ok(())
 }
 
 /// Reads a private key from standard input and prints its public key.
-pub(crate) fn pubkey() -> ExitCode {
-    finish(public())
-}
-
-fn public() -> Result<Zeroizing<String>, Error> {
+pub(crate) fn pubkey() -> Result<(), Error> {
     let mut input = std::io::stdin().lock();
     if input.is_terminal() {
         return Err(Error::usage("pubkey reads a private key from standard input: mpdccp pubkey < FILE"));
@@ -36,7 +33,8 @@ fn public() -> Result<Zeroizing<String>, Error> {
     let mut text = Zeroizing::new(String::new());
     input.read_to_string(&mut text).map_err(|e| Error::usage(format!("cannot read standard input: {e}")))?;
     let key: PrivateKey = text.parse().map_err(|e| Error::usage(format!("standard input: {e}")))?;
-    Ok(Zeroizing::new(key.public().to_string()))
+    println!("{}", key.public());
+    Ok(())
 }
 
 /// Reads a secret from a file that only its owner may read. `name` is the key or flag that refers to the
@@ -65,17 +63,4 @@ pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, 
 fn random() -> Result<[u8; 32], Error> {
     dccp_net::random_seed()
         .map_err(|e| Error::runtime(format!("cannot get random bytes from the system: {e}")))
-}
-
-fn finish(key: Result<Zeroizing<String>, Error>) -> ExitCode {
-    match key {
-        Ok(key) => {
-            println!("{}", *key);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("mpdccp: {error}");
-            error.code
-        }
-    }
 }

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use error::finish;
 
 /// Multipath DCCP in user space: bond several access networks, and measure the result.
 #[derive(Parser)]
@@ -131,14 +132,14 @@ fn run() -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Lab(args) => lab::main(&args),
         Command::Perf(command) => perf::main(*command),
-        Command::Conform(args) => conform::main(&args),
-        Command::Link(args) => link::main(*args),
-        Command::Socketd(args) => socketd::serve(&args),
-        Command::Run(args) => socketd::run(args),
+        Command::Conform(args) => finish(conform::run(&args)),
+        Command::Link(args) => finish(link::run(&args)),
+        Command::Socketd(args) => finish(socketd::serve(&args)),
+        Command::Run(args) => finish(socketd::run(args)),
         Command::Generate(args) => generate::main(&args, Cli::command()),
-        Command::Genkey => keys::genkey(),
-        Command::Pubkey => keys::pubkey(),
-        Command::Genpsk => keys::genpsk(),
+        Command::Genkey => finish(keys::genkey()),
+        Command::Pubkey => finish(keys::pubkey()),
+        Command::Genpsk => finish(keys::genpsk()),
         #[cfg(feature = "lab")]
         Command::Demo(args) => demo::main(&args),
     }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 pub(crate) const SOCKETD_EXAMPLES: &str = "Examples:
   mpdccp socketd                                           for all users of this host; as root
@@ -56,22 +56,8 @@ pub(crate) struct RunArgs {
     program: Vec<OsString>,
 }
 
-fn finish(result: Result<(), Error>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mpdccp: {error}");
-            error.code
-        }
-    }
-}
-
 /// Serves programs until a signal ends the daemon.
-pub(crate) fn serve(args: &SocketdArgs) -> ExitCode {
-    finish(daemon(args))
-}
-
-fn daemon(args: &SocketdArgs) -> Result<(), Error> {
+pub(crate) fn serve(args: &SocketdArgs) -> Result<(), Error> {
     if !Ccid::known().any(|ccid| ccid == args.ccid) {
         let known: Vec<String> = Ccid::known().map(|ccid| ccid.to_string()).collect();
         return Err(Error::usage(format!(
@@ -138,11 +124,7 @@ fn become_user(user: &User) -> Result<(), Error> {
 }
 
 /// Replaces this process with the program, preloading the library.
-pub(crate) fn run(args: RunArgs) -> ExitCode {
-    finish(exec(args))
-}
-
-fn exec(args: RunArgs) -> Result<(), Error> {
+pub(crate) fn run(args: RunArgs) -> Result<(), Error> {
     let socket = args.socket.or_else(|| std::env::var_os(CONTROL_VARIABLE).map(PathBuf::from));
     let socket = std::path::absolute(socket.as_deref().unwrap_or(Path::new(CONTROL)))?;
     let program = std::env::current_exe()?;

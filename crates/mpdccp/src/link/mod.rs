@@ -14,7 +14,6 @@ use mpdccp_units::{Duration, Time};
 use report::{Meter, Report};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -32,17 +31,7 @@ struct Line {
     b_to_a: Report,
 }
 
-pub(crate) fn main(args: Args) -> ExitCode {
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mpdccp: {error}");
-            error.code
-        }
-    }
-}
-
-fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let mut links = args.links()?;
     let [down, up] = links.begin();
     let course = links.course.take();

@@ -12,7 +12,7 @@ mod shards;
 mod tls;
 mod up;
 
-use crate::error::Error;
+use crate::error::{Error, finish};
 use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
 use face::{check, events, health, live, table};
@@ -216,16 +216,9 @@ const FOLLOW: Duration = Duration::from_millis(500);
 /// Runs a subcommand. The exit code is 0 for success, 1 for a failure, and 2 for wrong input or a missing
 /// prerequisite.
 pub(crate) fn main(command: Command) -> ExitCode {
-    let done = match command {
-        Command::Doctor(args) => doctor::run(&args),
-        other => run(other).map(|()| ExitCode::SUCCESS),
-    };
-    match done {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("mpdccp: {error}");
-            error.code
-        }
+    match command {
+        Command::Doctor(args) => finish(doctor::run(&args)),
+        other => finish(run(other)),
     }
 }
 
