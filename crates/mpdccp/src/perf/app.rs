@@ -234,7 +234,7 @@ impl PerfApp {
         let PerfApp { transfers, plan, clock, .. } = self;
         transfers
             .entry(session)
-            .or_insert_with(|| Transfer::new(plan.mode.clone(), plan.file.clone(), *clock, now))
+            .or_insert_with(|| Transfer::new(plan.mode.clone(), plan.common.file.clone(), *clock, now))
     }
 
     /// Starts the reports. A client's first interval begins with its first message.
@@ -278,7 +278,7 @@ impl App for PerfApp {
         let (mut any, mut begun) = (false, false);
         for (session, transfer) in &mut self.transfers {
             let held = transfer.held;
-            any |= transfer.fill(core, now, *session, self.plan.queue);
+            any |= transfer.fill(core, now, *session, self.plan.common.queue);
             begun |= held && !transfer.held;
         }
         self.on_first_message(now, begun);
@@ -286,7 +286,7 @@ impl App for PerfApp {
     }
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
-        let (queue, limits) = (self.plan.queue, self.plan.limits);
+        let (queue, limits) = (self.plan.common.queue, self.plan.limits);
         // Data can arrive before the event that opens the session, so create the transfer here.
         let transfer = self.transfer(now, session);
         let held = transfer.held;

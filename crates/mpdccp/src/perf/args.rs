@@ -27,36 +27,64 @@ pub(crate) struct PerfArgs {
     /// Connect to this server, and send for 10 seconds by default. PORT is the UDP port (6511 by default), or
     /// the DCCP port with --encapsulation raw.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
-    client: Option<String>,
+    pub(super) client: Option<String>,
     /// Server: the address to listen on; by default all IPv4 addresses, or with -6 all IPv6 addresses.
     /// Client: the address to send from.
     #[arg(short = 'B', long, value_name = "IP")]
     bind: Option<IpAddr>,
     /// Send and receive only through this interface.
     #[arg(long, value_name = "DEV", conflicts_with = "paths")]
-    bind_dev: Option<String>,
+    pub(super) bind_dev: Option<String>,
     /// UDP port (6511 by default), or DCCP port with --encapsulation raw.
     #[arg(short, long)]
     port: Option<u16>,
     /// Server: exit after the first connection.
     #[arg(short = '1', long = "one-off", alias = "once", conflicts_with = "client")]
-    once: bool,
+    pub(super) once: bool,
     /// Server: run in the background; use --logfile to see its output.
     #[arg(short = 'D', long, conflicts_with = "client")]
-    daemon: bool,
+    pub(super) daemon: bool,
     /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open
     /// NATs and firewalls in front of the server.
     #[arg(long, alias = "invite", value_name = "IP:PORT", conflicts_with_all = ["client", "private_key_file"])]
-    rendezvous: Vec<SocketAddr>,
+    pub(super) rendezvous: Vec<SocketAddr>,
     #[command(flatten)]
-    limits: Limits,
+    pub(super) limits: Limits,
     #[command(flatten)]
-    client_flags: ClientFlags,
+    pub(super) client_flags: ClientFlags,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
 impl PerfArgs {
+    /// Fills in the defaults that depend on other flags. Returns the place to connect to or to listen at.
+    pub(super) fn complete(&mut self) -> String {
+        let (bind, port) = (self.bind, self.port);
+        let PerfArgs { client, client_flags, common, .. } = self;
+        let host = if let Some(host) = client {
+            client_flags.multipath = !client_flags.paths.is_empty();
+            let local = bind.filter(|_| !client_flags.multipath);
+            client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
+            // The file itself limits the amount of data, so no default duration is needed.
+            let reads = common.file.is_some() && !client_flags.reverse;
+            if common.messages().is_none() && !common.receive && !reads {
+                common.time.get_or_insert(Duration::from_secs(10));
+            }
+            host.clone()
+        } else {
+            let any =
+                if common.ipv6 { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
+            bind.unwrap_or(any).to_string()
+        };
+        // An IPv6 address may be followed by its interface: fe80::1%eth0.
+        let is_ipv6 = |host: &str| host.split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
+        match port {
+            None => host,
+            Some(port) if is_ipv6(&host) => format!("[{host}]:{port}"),
+            Some(port) => format!("{host}:{port}"),
+        }
+    }
+
     /// Returns the requested JSON format and where to print it: a file or standard output, a title, and
     /// whether to print timestamps. `None` for text.
     pub(super) fn json(&self) -> Option<(Json, Option<PathBuf>, Option<String>, bool)> {
@@ -238,50 +266,6 @@ pub(super) struct Common {
     pub(super) qlog: Option<PathBuf>,
 }
 
-/// The command line of one end.
-pub(super) struct End {
-    /// Client: its own flags.
-    pub(super) client_flags: Option<ClientFlags>,
-    pub(super) place: String,
-    pub(super) bind_dev: Option<String>,
-    pub(super) limits: Limits,
-    pub(super) once: bool,
-    pub(super) daemon: bool,
-    pub(super) rendezvous: Vec<SocketAddr>,
-    pub(super) common: Common,
-}
-
-impl From<PerfArgs> for End {
-    fn from(args: PerfArgs) -> End {
-        let PerfArgs { client, bind, bind_dev, port, once, daemon, rendezvous, limits, .. } = args;
-        let (mut client_flags, mut common) = (args.client_flags, args.common);
-        // An IPv6 address may be followed by its interface: fe80::1%eth0.
-        let is_ipv6 = |host: &str| host.split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
-        let with_port = |host: String| match port {
-            None => host,
-            Some(port) if is_ipv6(&host) => format!("[{host}]:{port}"),
-            Some(port) => format!("{host}:{port}"),
-        };
-        let Some(host) = client else {
-            let any =
-                if common.ipv6 { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
-            let any = bind.unwrap_or(any).to_string();
-            let place = with_port(any);
-            return End { client_flags: None, place, bind_dev, limits, once, daemon, rendezvous, common };
-        };
-        client_flags.multipath = !client_flags.paths.is_empty();
-        let local = bind.filter(|_| !client_flags.multipath);
-        client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
-        // The file itself limits the amount of data, so no default duration is needed.
-        let reads = common.file.is_some() && !client_flags.reverse;
-        if common.messages().is_none() && !common.receive && !reads {
-            common.time.get_or_insert(Duration::from_secs(10));
-        }
-        let (client_flags, place) = (Some(client_flags), with_port(host));
-        End { client_flags, place, bind_dev, limits, once, daemon, rendezvous, common }
-    }
-}
-
 /// The format of JSON output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
@@ -386,10 +370,9 @@ mod tests {
     /// after 10 s without a packet.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
-        let end =
-            End::from(Line::try_parse_from(["perf", "-c", "host"]).unwrap_or_else(|e| panic!("{e}")).perf);
-        assert_eq!(end.client_flags.map(|client_flags| client_flags.connect_timeout), Some(4_500));
-        assert_eq!(end.common.rcv_timeout, 10_000);
+        let line = Line::try_parse_from(["perf", "-c", "host"]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(line.perf.client_flags.connect_timeout, 4_500);
+        assert_eq!(line.perf.common.rcv_timeout, 10_000);
     }
 
     #[test]

@@ -61,18 +61,18 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     if plan.daemon && !daemon::is_one() {
         return daemon::start();
     }
-    let document = plan.json == Some(Json::Document);
-    let (logfile, pidfile) = (plan.logfile.clone(), plan.pidfile.clone());
+    let document = plan.common.json() == Some(Json::Document);
+    let (logfile, pidfile) = (plan.common.logfile.clone(), plan.common.pidfile.clone());
     if plan.keys.is_some() {
         tell_refusals();
     }
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Error> {
-        if let Some(file) = &plan.pcap {
+        if let Some(file) = &plan.common.pcap {
             let cannot = |e| Error::usage(format!("--pcap {}: {e}", file.display()));
             core.net.capture = Some(Capture::create(file).map_err(cannot)?);
         }
-        if let Some(file) = &plan.qlog {
+        if let Some(file) = &plan.common.qlog {
             let cannot = |e| Error::usage(format!("--qlog {}: {e}", file.display()));
             let is_server = matches!(plan.role, Role::Server { .. });
             core.net.qlog = Some(Qlog::create(file, is_server).map_err(cannot)?);

@@ -1,50 +1,38 @@
 //! The plan of a test: the command line after all checks have passed.
 
 use crate::error::Error;
-use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
+use crate::perf::args::{ClientFlags, Common, EncapsulationArg, PerfArgs};
 use crate::perf::control::Test;
 use crate::perf::file;
 use crate::perf::iperf3::test_start;
 use crate::perf::keys::Keys;
 use crate::perf::limits::Limits;
 use crate::perf::message::{self, STAMPED};
-use crate::perf::output::{Output, Unit};
+use crate::perf::output::Output;
 use crate::perf::peer_path::{PathArg, addresses};
 use crate::perf::report::{Reporter, Settings};
 use crate::perf::sender::Load;
 use crate::perf::transfer::Mode;
 use mpdccp_proto::policy::Dscp;
-use mpdccp_proto::reorder::ReorderConfig;
-use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{Named, Variant, is_unicast};
+use mpdccp_proto::{Named, is_unicast};
 use mpdccp_units::{Duration, Rate};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 /// A checked test plan.
 pub(crate) struct Plan {
     pub(crate) role: Role,
-    pub(crate) encapsulation: EncapsulationArg,
+    /// The flags of both ends.
+    pub(super) common: Common,
     pub(crate) dccp_port: u16,
-    pub(crate) tx_ccid: u8,
-    pub(crate) cc_variant: Variant,
-    /// Checksum Coverage of sent packets, and the smallest Checksum Coverage to accept.
-    pub(crate) coverage: u8,
     /// This end's keys. If present, all packets are encrypted.
     pub(crate) keys: Option<Keys>,
     pub(crate) mode: Mode,
-    /// The file that holds the data to send or takes the received data.
-    pub(crate) file: Option<PathBuf>,
     /// Limits of the server.
     pub(crate) limits: Limits,
     /// The only interface that sockets may use, if there is such a restriction.
     pub(crate) bind_dev: Option<String>,
-    pub(crate) queue: u32,
-    pub(crate) scheduler: SchedulerKind,
-    pub(crate) reorder: ReorderConfig,
-    pub(crate) mtu: u16,
     pub(crate) interval: Option<Duration>,
     /// Total time that a client waits for any of the server's addresses to answer.
     pub(crate) patience: Duration,
@@ -52,16 +40,7 @@ pub(crate) struct Plan {
     pub(crate) survive: Duration,
     /// DSCP of outer IP headers.
     pub(crate) dscp: u8,
-    pub(crate) json: Option<Json>,
-    pub(crate) format: Unit,
-    pub(crate) verbose: bool,
-    pub(crate) logfile: Option<PathBuf>,
-    pub(crate) title: Option<String>,
-    pub(crate) timestamps: bool,
-    pub(crate) pidfile: Option<PathBuf>,
     pub(crate) daemon: bool,
-    pub(crate) pcap: Option<PathBuf>,
-    pub(crate) qlog: Option<PathBuf>,
 }
 
 pub(crate) enum Role {
@@ -87,7 +66,7 @@ impl Plan {
     pub(crate) fn peer(&self) -> String {
         match &self.role {
             Role::Server { .. } => "the client".into(),
-            Role::Client { connect, .. } if self.encapsulation == EncapsulationArg::Raw => {
+            Role::Client { connect, .. } if self.common.encapsulation == EncapsulationArg::Raw => {
                 SocketAddr::new(connect.ip(), self.dccp_port).to_string()
             }
             Role::Client { connect, .. } => format!("{connect}, DCCP port {}", self.dccp_port),
@@ -112,21 +91,22 @@ impl Plan {
 
     /// Creates the reporter. Prints the settings if requested.
     pub(crate) fn reporter(&self) -> Result<Reporter, Error> {
-        let output = Output::new(self.logfile.as_deref(), self.title.clone(), self.timestamps);
+        let Common { logfile, title, timestamps, .. } = &self.common;
+        let output = Output::new(logfile.as_deref(), title.clone(), *timestamps);
         let output = output.map_err(|e| {
-            let file = self.logfile.as_deref().unwrap_or("".as_ref());
+            let file = logfile.as_deref().unwrap_or("".as_ref());
             Error::usage(format!("--logfile {}: {e}", file.display()))
         })?;
         let several = !matches!(self.role, Role::Client { parallel: 1, .. });
-        let reporter = Reporter::new(output, self.json, self.start(), self.format, several);
-        if self.verbose {
+        let reporter = Reporter::new(output, self.common.json(), self.start(), self.common.format, several);
+        if self.common.verbose {
             reporter.settings(&Settings {
                 version: env!("CARGO_PKG_VERSION"),
-                ccid: self.tx_ccid,
-                scheduler: self.scheduler.name(),
+                ccid: self.common.ccid,
+                scheduler: self.common.scheduler.name(),
                 size: self.size(),
-                queue_packets: self.queue,
-                mtu: self.mtu,
+                queue_packets: self.common.queue,
+                mtu: self.common.mtu,
                 dscp: self.dscp,
             });
         }
@@ -194,8 +174,10 @@ fn mode(client_flags: Option<&ClientFlags>, common: &Common) -> Mode {
 
 impl TryFrom<PerfArgs> for Plan {
     type Error = Error;
-    fn try_from(args: PerfArgs) -> Result<Plan, Error> {
-        let End { client_flags, place, bind_dev, limits, once, daemon, rendezvous, common } = args.into();
+    fn try_from(mut args: PerfArgs) -> Result<Plan, Error> {
+        let place = args.complete();
+        let PerfArgs { client, bind_dev, limits, once, daemon, rendezvous, client_flags, common, .. } = args;
+        let client_flags = client.map(|_| client_flags);
         let mode = mode(client_flags.as_ref(), &common);
         let paths = client_flags.as_ref().map_or(&[][..], |client_flags| &client_flags.paths);
         let (mut places, dccp_port) = places(client_flags.is_some(), &place, paths, &common)?;
@@ -266,38 +248,20 @@ impl TryFrom<PerfArgs> for Plan {
                 "--coverage needs --encapsulation raw; the UDP checksum always covers the whole packet",
             ));
         }
-        let common = &common;
-        let keys = Keys::read(common, matches!(role, Role::Client { .. }))?;
+        let keys = Keys::read(&common, matches!(role, Role::Client { .. }))?;
         Ok(Plan {
             role,
-            encapsulation: common.encapsulation,
             dccp_port,
-            tx_ccid: common.ccid,
-            cc_variant: common.cc_variant,
-            coverage: common.coverage,
             keys,
             mode,
-            file: common.file.clone(),
             limits,
             bind_dev,
-            queue: common.queue,
-            scheduler: common.scheduler,
-            reorder: common.reordering.unwrap_or_else(ReorderConfig::passive),
-            mtu: common.mtu,
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),
             patience,
             survive: Duration::from_millis(common.rcv_timeout.into()),
             dscp: common.tos.or(common.dscp).map_or(0, |Dscp(dscp)| dscp),
-            json: common.json(),
-            format: common.format,
-            verbose: common.verbose,
-            logfile: common.logfile.clone(),
-            title: common.title.clone(),
-            timestamps: common.timestamps,
-            pidfile: common.pidfile.clone(),
             daemon,
-            pcap: common.pcap.clone(),
-            qlog: common.qlog.clone(),
+            common,
         })
     }
 }
@@ -384,7 +348,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use dccp_secure::PrivateKey;
-    use mpdccp_proto::reorder::ReorderKind;
+    use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 
     #[derive(Parser)]
     struct Line {
@@ -441,11 +405,11 @@ mod tests {
     fn a_reorderer_may_have_a_longest_wait() {
         let ms = |n| ReorderConfig::active_fixed(Duration::from_millis(n));
         for (line, wanted) in [
-            ("", ReorderConfig::passive()),
-            ("--reordering active-fixed,70", ms(70)),
-            ("--reordering adaptive", ReorderKind::named("adaptive").unwrap().into()),
+            ("", None),
+            ("--reordering active-fixed,70", Some(ms(70))),
+            ("--reordering adaptive", Some(ReorderKind::named("adaptive").unwrap().into())),
         ] {
-            assert_eq!(plan(&format!("-s {line}")).reorder, wanted, "{line}");
+            assert_eq!(plan(&format!("-s {line}")).common.reordering, wanted, "{line}");
         }
     }
 

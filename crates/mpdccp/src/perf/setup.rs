@@ -6,6 +6,7 @@ use crate::perf::keys::{self, Keys};
 use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{PADDED_REQUEST, Ports, Route};
+use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::{
     Ccid, Fallback, ListenConfig, PathConfig, PeerFilter, QueueConfig, Seconds, SessionConfig, SessionId,
     Settings,
@@ -26,11 +27,11 @@ const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     let settings = Settings {
-        ccid: Ccid(plan.tx_ccid),
-        cc_variant: plan.cc_variant,
-        scheduler: plan.scheduler,
-        reordering: plan.reorder,
-        queue: QueueConfig { max_packets: plan.queue as usize, ..QueueConfig::unbounded() },
+        ccid: Ccid(plan.common.ccid),
+        cc_variant: plan.common.cc_variant,
+        scheduler: plan.common.scheduler,
+        reordering: plan.common.reordering.unwrap_or_else(ReorderConfig::passive),
+        queue: QueueConfig { max_packets: plan.common.queue as usize, ..QueueConfig::unbounded() },
         survive: Seconds(plan.survive),
         ..Settings::of_datagrams()
     };
@@ -41,7 +42,8 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session.connection.ndp_count = false;
     session.connection.least_request = PADDED_REQUEST;
     session.connection.probe_mtu = true;
-    (session.connection.coverage, session.connection.min_coverage) = (plan.coverage, plan.coverage);
+    (session.connection.coverage, session.connection.min_coverage) =
+        (plan.common.coverage, plan.common.coverage);
     session
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
 }
 
 fn open_socket(core: &mut Core, plan: &Plan, bind: Bind) -> Result<u32, Error> {
-    let (addr, encapsulation) = (bind.addr, plan.encapsulation);
+    let (addr, encapsulation) = (bind.addr, plan.common.encapsulation);
     let interface = bind.interface.clone();
     let result = match encapsulation {
         EncapsulationArg::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
@@ -118,7 +120,7 @@ pub(crate) fn listen(
     }
     let socket = open_socket(core, plan, Bind { addr, interface: plan.bind_dev.clone() })?;
     let overhead = overhead(core, plan, socket);
-    check_size(plan, plan.mtu, overhead)?;
+    check_size(plan, plan.common.mtu, overhead)?;
     let mut session = session_config(plan, true);
     // A client without a configured key may acknowledge packets that it did not receive. To detect this, the
     // server skips some sequence numbers, which no honest client acknowledges.
@@ -128,14 +130,14 @@ pub(crate) fn listen(
         session,
         peers: keys.map_or_else(|| vec![PeerFilter { id: 0, remotes: Vec::new() }], Keys::filters),
         strangers: keys.is_some_and(Keys::admit_all),
-        mtu: plan.mtu,
+        mtu: plan.common.mtu,
         // `overhead` must be the value for IPv4 here; the endpoint adds the difference for IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
         max_sessions_per_source: MAX_OF_A_HOST,
     });
     for client in rendezvous {
-        let port = if plan.encapsulation == EncapsulationArg::Raw { 0 } else { client.port() };
+        let port = if plan.common.encapsulation == EncapsulationArg::Raw { 0 } else { client.port() };
         let route = Route { socket, local: None, remote: SocketAddr::new(client.ip(), port) };
         core.endpoint.send_listen(now, route, Ports { local: plan.dccp_port, remote: client.port() });
     }
@@ -202,7 +204,7 @@ fn open_path(
     remote: SocketAddr,
     prio: u8,
 ) -> Result<PathConfig, Error> {
-    let udp_port = port.filter(|_| plan.encapsulation == EncapsulationArg::Udp).unwrap_or(0);
+    let udp_port = port.filter(|_| plan.common.encapsulation == EncapsulationArg::Udp).unwrap_or(0);
     let bind = Bind { interface: plan.bind_dev.clone(), ..Bind::toward(remote, local, udp_port) };
     let mut socket = open_socket(core, plan, bind)?;
     sockets.push(socket);
@@ -210,7 +212,7 @@ fn open_path(
     let mtu = core.net.path_mtu(socket, remote);
     let mtu = mtu
         .map_err(|e| Error::usage(format!("no route to {}: {e}; `ip route` shows the routes", remote.ip())))?
-        .min(plan.mtu);
+        .min(plan.common.mtu);
     check_size(plan, mtu, overhead)?;
     if plan.keys.is_some() {
         let to = Route { socket, local: None, remote };
