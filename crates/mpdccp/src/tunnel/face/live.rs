@@ -17,30 +17,10 @@ const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K\n";
 const CLEAR_REST: &str = "\x1b[J";
 
-/// Counters of a path at one point in time.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    sent_bytes: u64,
-    received_bytes: u64,
-    sent: u64,
-    lost: u64,
-}
-
-impl Counts {
-    fn of(path: &PathReport) -> Counts {
-        Counts {
-            sent_bytes: path.sent_bytes,
-            received_bytes: path.received_bytes,
-            sent: path.sent_packets,
-            lost: path.lost_packets,
-        }
-    }
-}
-
-/// A path's last counters and its recent rates.
+/// A path's last report and its recent rates.
 #[derive(Default)]
 struct History {
-    last: Option<Counts>,
+    last: Option<PathReport>,
     /// Sum of the rates in both directions, in Mbit/s, for each update.
     rates: VecDeque<f64>,
 }
@@ -78,14 +58,13 @@ impl Live {
 
     fn line(&mut self, peer: &str, path: &PathReport, gap: Duration) -> String {
         let history = self.paths.entry((peer.to_owned(), path.name.clone())).or_default();
-        let now = Counts::of(path);
         // If the path has reconnected, its counters have restarted at zero, so the last ones do not apply.
-        let last = history.last.replace(now).filter(|last| last.sent_bytes <= now.sent_bytes);
+        let last = history.last.replace(path.clone()).filter(|last| last.sent_bytes <= path.sent_bytes);
         let mbps = |a: u64, b: u64| a.saturating_sub(b) as f64 * 8e-6 / gap.as_secs_f64().max(1e-3);
         let (up, down, loss) = last.map_or((0.0, 0.0, 0.0), |last| {
-            let sent = now.sent.saturating_sub(last.sent).max(1);
-            let loss = now.lost.saturating_sub(last.lost) as f64 * 100.0 / sent as f64;
-            (mbps(now.sent_bytes, last.sent_bytes), mbps(now.received_bytes, last.received_bytes), loss)
+            let sent = path.sent_packets.saturating_sub(last.sent_packets).max(1);
+            let loss = path.lost_packets.saturating_sub(last.lost_packets) as f64 * 100.0 / sent as f64;
+            (mbps(path.sent_bytes, last.sent_bytes), mbps(path.received_bytes, last.received_bytes), loss)
         });
         history.rates.push_back(up + down);
         if history.rates.len() > POINTS {
