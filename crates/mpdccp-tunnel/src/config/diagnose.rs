@@ -1,7 +1,7 @@
 //! Parses a configuration file. Reports all errors in the file, not just the first, as well as suspicious
 //! values.
 
-use super::file::{KEYS, REMOVED, RENAMED};
+use super::file::{REMOVED, RENAMED};
 use super::suggestions::{self, Section, TOP};
 use super::{Config, ConfigError, ShardCount};
 use mpdccp_proto::Settings;
@@ -244,9 +244,9 @@ impl Reading {
     fn settings(&mut self, document: &mut DeTable<'_>) -> Settings {
         let mut settings = Settings::default();
         let mut others = Vec::new();
+        let keys = suggestions::keys_of::<Config>();
         keep(document, |key, value| {
-            let own =
-                KEYS.contains(&key) || RENAMED.iter().any(|(old, new)| key == *old && KEYS.contains(new));
+            let own = keys.iter().any(|known| known == key);
             if !own {
                 others.push((key.to_owned(), value.clone()));
             }
@@ -358,12 +358,8 @@ impl Config {
     pub fn review(text: &str, cores: usize) -> Review {
         let (mut document, wrong) = DeTable::parse_recoverable(text);
         let places = Places::new(text, document.get_ref());
-        let mut reading = Reading {
-            places,
-            sections: suggestions::sections(KEYS),
-            errors: Vec::new(),
-            known: BTreeSet::new(),
-        };
+        let mut reading =
+            Reading { places, sections: suggestions::sections(), errors: Vec::new(), known: BTreeSet::new() };
         for e in &wrong {
             let line = reading.places.line(e.span().map_or(0, |span| span.start));
             let said = |remark: &Remark| remark.line == line;

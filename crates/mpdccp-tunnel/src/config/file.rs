@@ -17,6 +17,7 @@ const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
 
 /// A configuration file.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
     /// Whether this end is the client or the server.
     #[serde(deserialize_with = "crate::config::word")]
@@ -127,48 +128,6 @@ pub struct Config {
     #[serde(skip)]
     pub settings: Settings,
 }
-
-/// Keys of the file, except the session settings.
-pub(super) const KEYS: &[&str] = &[
-    "role",
-    "interface",
-    "encapsulation",
-    "tls_port",
-    "tls_certificate",
-    "tls_key",
-    "security",
-    "private_key",
-    "private_key_file",
-    "ciphers",
-    "server_number",
-    "shards",
-    "listen",
-    "advertise",
-    "join_advertised",
-    "addresses",
-    "assign",
-    "mtu",
-    "rate",
-    "tcp",
-    "offload",
-    "ecn",
-    "dscp",
-    "routes",
-    "default_route",
-    "kill_switch",
-    "bypass",
-    "dns",
-    "hook",
-    "control",
-    "state",
-    "careful_resume",
-    "user",
-    "metrics",
-    "web",
-    "capture",
-    "keylog",
-    "peer",
-];
 
 /// Deprecated key names, each with the name that replaces it.
 pub(super) const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("steer", "policy_rule")];

@@ -1,6 +1,7 @@
 //! Suggests what an unknown key was meant to be.
 
-use super::{Assign, Bypass, PathSpec, Peer};
+use super::file::RENAMED;
+use super::{Assign, Bypass, Config, PathSpec, Peer};
 use mpdccp_proto::Settings;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -14,8 +15,10 @@ pub(super) struct Section {
 pub(super) const TOP: &str = "the top of the file, before the first [[peer]]";
 
 /// Returns all sections, starting with the top level of the file.
-pub(super) fn sections(top: &[&str]) -> Vec<Section> {
-    let top = top.iter().chain(Settings::KEYS).map(|key| (*key).to_owned()).collect();
+pub(super) fn sections() -> Vec<Section> {
+    let settings = Settings::KEYS.iter().map(|key| (*key).to_owned());
+    let mut top: Vec<String> = keys_of::<Config>().into_iter().chain(settings).collect();
+    top.retain(|key| RENAMED.iter().all(|(old, _)| key != old));
     let rule: toml::Value = toml::Value::Array(vec![nothing()]);
     let rule = Settings::default().set("policy_rule", rule).err().map(|e| e.message().to_owned());
     let all = [
@@ -35,7 +38,8 @@ fn nothing() -> toml::Value {
     toml::Value::Table([("?".to_owned(), true.into())].into_iter().collect())
 }
 
-fn keys_of<T: for<'de> Deserialize<'de>>() -> Vec<String> {
+/// Returns the keys of a section, including their deprecated names.
+pub(super) fn keys_of<T: for<'de> Deserialize<'de>>() -> Vec<String> {
     let refused = T::deserialize(nothing()).err();
     refused.map(|e| words(e.message())).unwrap_or_default()
 }
@@ -81,7 +85,7 @@ mod tests {
 
     #[test]
     fn each_section_knows_its_keys() {
-        let sections = sections(&["role"]);
+        let sections = sections();
         for (name, key) in [
             (TOP, "scheduler"),
             ("[[peer]]", "allowed_ips"),
