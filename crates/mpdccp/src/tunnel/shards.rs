@@ -3,9 +3,11 @@
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
+use crate::tunnel::face::events::Events;
 use crate::tunnel::host::helper::Helper;
 use crate::tunnel::links::Link;
 use dccp_net::{Core, Driver, Handle};
+use mpdccp_tunnel::config::Prio;
 use mpdccp_tunnel::status::Status;
 use mpdccp_tunnel::{Answer, Command};
 use std::sync::Arc;
@@ -84,13 +86,14 @@ impl Shards {
     }
 
     /// Answers a request on the control socket.
-    pub(crate) fn control(&self, request: Request, helper: &Helper) -> control::Answer {
-        match request {
+    pub(crate) fn control(&self, request: Request, helper: &Helper, events: &Events) -> control::Answer {
+        let command = match request {
             Request::Status { peer } => {
                 let status =
                     self.status(peer.as_deref()).map(|status| control::Answer::Status(Box::new(status)));
                 return status.unwrap_or_else(|| control::Answer::Error(ENDING.into()));
             }
+            Request::Events { after } => return control::Answer::Events(events.after(after)),
             Request::Reload => {
                 return self.reload(helper).map_or_else(control::Answer::Error, control::Answer::Done);
             }
@@ -99,9 +102,16 @@ impl Shards {
                 self.shut_down();
                 return control::Answer::Ok;
             }
-            _ => {}
-        }
-        let command = match request.command() {
+            Request::Drain => Ok(Command::Drain),
+            Request::PathAdd { peer, path } => {
+                path.spec().map(|path| Command::PathAdd { peer, path: path.into() })
+            }
+            Request::PathDel { peer, name } => Ok(Command::PathDel { peer, name }),
+            Request::PathPrio { peer, name, priority } => {
+                Prio::try_from(i64::from(priority)).map(|priority| Command::PathPrio { peer, name, priority })
+            }
+        };
+        let command = match command {
             Ok(command) => command,
             Err(e) => return control::Answer::Error(e),
         };

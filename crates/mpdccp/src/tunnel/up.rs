@@ -106,8 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         tracing::error!("the helper process died; the tunnel ends");
         ending.shut_down();
     })?;
-    let (all, its) = (shards.clone(), helper.clone());
-    control.serve(events.clone(), move |request| all.control(request, &its))?;
+    let (all, its, kept) = (shards.clone(), helper.clone(), events.clone());
+    control.serve(move |request| all.control(request, &its, &kept))?;
     if let Some(listener) = metrics {
         prometheus::serve(listener, shards.clone())?;
     }

@@ -2,10 +2,9 @@
 //! and passes the requests to the data thread.
 
 use crate::error::{Error, remedy};
-use crate::tunnel::face::events::{Event, Events};
+use crate::tunnel::face::events::Event;
 use crate::tunnel::host::keys;
-use mpdccp_tunnel::Command;
-use mpdccp_tunnel::config::{Config, PathSpec, Prio, Review};
+use mpdccp_tunnel::config::{Config, PathSpec, Review};
 use mpdccp_tunnel::status::Status;
 use rustix::fs::{Access, FlockOperation, Mode, access, flock};
 use rustix::process::{Uid, geteuid, umask};
@@ -49,23 +48,6 @@ pub(crate) enum Request {
         name: String,
         priority: u8,
     },
-}
-
-impl Request {
-    /// Converts the request into a command for the tunnel's data thread.
-    pub(crate) fn command(self) -> Result<Command, String> {
-        Ok(match self {
-            Request::PathAdd { peer, path } => Command::PathAdd { peer, path: path.spec()?.into() },
-            Request::PathDel { peer, name } => Command::PathDel { peer, name },
-            Request::PathPrio { peer, name, priority } => {
-                Command::PathPrio { peer, name, priority: Prio::try_from(i64::from(priority))? }
-            }
-            Request::Drain => Command::Drain,
-            Request::Status { .. } | Request::Events { .. } | Request::Reload | Request::Down => {
-                return Err("this request is not for the data thread".into());
-            }
-        })
-    }
 }
 
 /// A path from the command line. The tunnel checks it in the same way as a configured path.
@@ -299,11 +281,7 @@ impl ControlSocket {
     }
 
     /// Serves requests on a separate thread, which ends with the process.
-    pub(crate) fn serve(
-        &self,
-        events: Events,
-        respond: impl Fn(Request) -> Answer + Send + 'static,
-    ) -> Result<(), Error> {
+    pub(crate) fn serve(&self, respond: impl Fn(Request) -> Answer + Send + 'static) -> Result<(), Error> {
         let (listener, owner) = (self.listener.try_clone()?, self.owner);
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming() {
@@ -312,7 +290,7 @@ impl ControlSocket {
                     std::thread::sleep(Duration::from_secs(1));
                     continue;
                 };
-                if let Err(e) = answer(&stream, owner, &events, &respond) {
+                if let Err(e) = answer(&stream, owner, &respond) {
                     tracing::debug!("control socket: {e}");
                 }
             }
@@ -321,12 +299,7 @@ impl ControlSocket {
     }
 }
 
-fn answer(
-    mut stream: &UnixStream,
-    owner: Uid,
-    events: &Events,
-    respond: &impl Fn(Request) -> Answer,
-) -> std::io::Result<()> {
+fn answer(mut stream: &UnixStream, owner: Uid, respond: &impl Fn(Request) -> Answer) -> std::io::Result<()> {
     let who = rustix::net::sockopt::socket_peercred(stream)?.uid;
     if !who.is_root() && who != owner {
         tracing::warn!("control socket: user {} has no permission", who.as_raw());
@@ -337,7 +310,6 @@ fn answer(
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST)).read_line(&mut line)?;
     let answer = match serde_json::from_str::<Request>(&line) {
-        Ok(Request::Events { after }) => Answer::Events(events.after(after)),
         Ok(request) => respond(request),
         Err(e) => Answer::Error(format!("invalid request: {e}; docs/formats.md lists the requests")),
     };
