@@ -1,5 +1,7 @@
 //! Measures the CPU use of this process.
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -31,15 +33,11 @@ impl Cpu {
     }
 }
 
-/// Returns the user and system time of this process in seconds, or zeros if they are unavailable. They are
-/// fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms.
+/// Returns the user and system time of this process in seconds, or zeros if they are unavailable.
 fn seconds() -> [f64; 2] {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name in parentheses. The name may contain spaces, so start parsing
-    // after it.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-    let mut ticks = fields.skip(11).map(|ticks| ticks.parse::<f64>().unwrap_or(0.0) / 100.0);
-    [ticks.next().unwrap_or(0.0), ticks.next().unwrap_or(0.0)]
+    let seconds = |time: TimeVal| time.num_microseconds() as f64 * 1e-6;
+    getrusage(UsageWho::RUSAGE_SELF)
+        .map_or([0.0; 2], |usage| [usage.user_time(), usage.system_time()].map(seconds))
 }
 
 #[cfg(test)]

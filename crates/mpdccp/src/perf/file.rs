@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::perf::message::STAMPED;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Reads the data of sent messages.
@@ -58,7 +59,7 @@ impl Store {
 /// suffices, because each client of a server requests only one of them.
 pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error> {
     let kind = fs::metadata(path).map(|file| file.file_type());
-    let odd = |kind: fs::FileType| !(kind.is_file() || is_device(kind));
+    let odd = |kind: fs::FileType| !(kind.is_file() || kind.is_char_device());
     let wrong = |why: String| Error::usage(format!("--file {}: {why}", path.display()));
     if kind.is_ok_and(odd) {
         return Err(wrong("not a file".into()));
@@ -71,11 +72,6 @@ pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error>
         _ => write(),
     };
     checked.map_err(|e| wrong(e.to_string()))
-}
-
-/// Returns whether this is a character device such as /dev/zero.
-fn is_device(kind: fs::FileType) -> bool {
-    std::os::unix::fs::FileTypeExt::is_char_device(&kind)
 }
 
 #[cfg(test)]
