@@ -13,6 +13,12 @@ use std::time::{Duration, SystemTime};
 /// Name prefixes of interfaces that belong to programs which configure forwarding themselves.
 const VIRTUAL: [&str; 7] = ["docker", "br-", "virbr", "veth", "lxc", "cni", "podman"];
 
+/// For each IP version: whether it is IPv4, its number, and how to turn its forwarding on.
+const FORWARDING: [(bool, u8, &str); 2] = [
+    (true, 4, "sysctl -w net.ipv4.ip_forward=1, and add the same setting in /etc/sysctl.d"),
+    (false, 6, "sysctl -w net.ipv6.conf.all.forwarding=1, and add the same setting in /etc/sysctl.d"),
+];
+
 fn peers(cfg: &Config) -> impl Iterator<Item = &Peer> {
     cfg.peers.iter().map(|peer| peer.get_ref())
 }
@@ -98,12 +104,9 @@ fn beyond(cfg: &Config, v4: bool) -> Vec<IpNet> {
 /// Checks whether both hosts forward packets.
 pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface]) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (v4, version, setting) in
-        [(true, 4, "net.ipv4.ip_forward"), (false, 6, "net.ipv6.conf.all.forwarding")]
-    {
+    for (v4, version, fix) in FORWARDING {
         let nets = beyond(plan.cfg, v4);
         let behind = || nets.iter().take(3).map(IpNet::to_string).collect::<Vec<_>>().join(", ");
-        let fix = format!("sysctl -w {setting}=1, and add the same setting in /etc/sysctl.d");
         let off = lines.iter().find(|line| line.server_forwards.is_some_and(|on| !on[usize::from(!v4)]));
         if let (Some(_), false) = (off, nets.is_empty()) {
             found.push(Finding::fault(
@@ -249,9 +252,7 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     let mut found = Vec::new();
     let host = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
     let only_hosts = peers(cfg).flat_map(|peer| &peer.allowed_ips).all(host) && cfg.assign.is_none();
-    for (v4, version, setting) in
-        [(true, 4, "net.ipv4.ip_forward"), (false, 6, "net.ipv6.conf.all.forwarding")]
-    {
+    for (v4, version, fix) in FORWARDING {
         let used = cfg.addresses.iter().any(|net| net.addr().is_ipv4() == v4);
         if !used || system::forwards(v4) {
             continue;
@@ -259,7 +260,6 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
         let message = format!(
             "this host does not forward IPv{version}: clients reach this host, but no network behind it"
         );
-        let fix = format!("sysctl -w {setting}=1, and add the same setting in /etc/sysctl.d");
         found.push(match only_hosts && cfg.peers.len() == 1 {
             true => Finding::note("forwarding", message, fix),
             false => Finding::fault("forwarding", message, fix),

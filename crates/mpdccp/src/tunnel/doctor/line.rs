@@ -12,7 +12,7 @@ use crate::tunnel::host::routes::MARK;
 use dccp_net::{Bind, Clock};
 use dccp_secure::Reason;
 use mpdccp_tunnel::TlsPath;
-use mpdccp_tunnel::config::{Encapsulation, Host, PathSpec};
+use mpdccp_tunnel::config::{Encapsulation, Host, PathSpec, Remote};
 use mpdccp_units::Duration;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -124,23 +124,18 @@ impl Line {
             Encapsulation::Udp | Encapsulation::Auto => first.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
         };
         let has_source = |v4| has_source(spec, here, v4);
-        let ip = match &first.host {
-            Host::Ip(ip) => Ok(*ip),
-            Host::Name(name) => resolve(name, spec.local, has_source),
+        let address = |of: &Remote, port| match &of.host {
+            Host::Ip(ip) => Ok(SocketAddr::new(*ip, port)),
+            Host::Name(name) => resolve(name, spec.local, has_source).map(|ip| SocketAddr::new(ip, port)),
         };
-        match ip {
-            Ok(ip) => self.remote = Some(SocketAddr::new(ip, port)),
+        match address(first, port) {
+            Ok(remote) => self.remote = Some(remote),
             Err(why) => return vec![why],
         }
-        if let Some(proxy) = &spec.proxy {
-            let ip = match &proxy.at.host {
-                Host::Ip(ip) => Ok(*ip),
-                Host::Name(name) => resolve(name, spec.local, has_source),
-            };
-            match ip {
-                Ok(ip) => self.proxy = Some(SocketAddr::new(ip, proxy.at.port.unwrap_or_default())),
-                Err(why) => return vec![why],
-            }
+        let proxy = spec.proxy.as_ref().map(|proxy| address(&proxy.at, proxy.at.port.unwrap_or_default()));
+        match proxy.transpose() {
+            Ok(proxy) => self.proxy = proxy,
+            Err(why) => return vec![why],
         }
         let v4 = self.remote.is_none_or(|remote| remote.is_ipv4());
         let named = here.iter().find(|i| match (spec.pattern(), &spec.interface) {

@@ -147,20 +147,17 @@ pub(crate) fn sizes(prober: &mut Prober, rtt: Duration) -> std::io::Result<Sizes
     let mut fits = |up: u16, down: u16| {
         let first = prober.next_number();
         let mut passed = false;
-        for _ in 0..COPIES {
+        for copy in 1..=COPIES {
             prober.ask(0, up, down, Duration::ZERO);
-            prober.receive(Clock.now() + 20 * MS, |got| {
+            let last = if copy == COPIES { rtt * 2 + 300 * MS } else { Duration::ZERO };
+            prober.receive(Clock.now() + 20 * MS + last, |got| {
                 passed |= got.answer.number >= first;
                 passed
             });
             if passed {
-                return true;
+                break;
             }
         }
-        prober.receive(Clock.now() + rtt * 2 + 300 * MS, |got| {
-            passed |= got.answer.number >= first;
-            passed
-        });
         passed
     };
     let up = largest(device, |size| fits(size, SMALL));
