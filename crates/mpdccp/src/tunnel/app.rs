@@ -172,9 +172,9 @@ impl TunnelApp {
             Action::Look { socket, remote, own } => {
                 return Some(sockets::look(core, now, socket, remote, own));
             }
-            Action::Suspect(socket) => core.net.suspect(now, sockets::below(core, socket)),
+            Action::Suspect(socket) => core.net.suspect(now, core.net.under(socket)),
             Action::TellServer { socket, advertised, up } => {
-                core.net.tell_advertised(now, sockets::below(core, socket), &advertised, up);
+                core.net.tell_advertised(now, core.net.under(socket), &advertised, up);
             }
             Action::ListInterfaces => return Some(HostEvent::Interfaces(sockets::interfaces())),
             Action::Resolve(name) => self.names.ask(name),
@@ -274,7 +274,7 @@ impl TunnelApp {
         status.program = env!("CARGO_PKG_VERSION").into();
         status.sockets = sockets::status(core);
         for path in status.peers.iter_mut().flat_map(|peer| &mut peer.paths) {
-            let socket = path.socket.and_then(|socket| sockets::under(core, socket));
+            let socket = path.socket.and_then(|socket| core.net.socket(core.net.under(socket)));
             path.encapsulation = socket.map_or("", |socket| socket.name()).into();
             path.over_tls = path.encapsulation == "tls";
         }

@@ -38,12 +38,7 @@ impl Hooks {
 
     /// Queues an event for a run of the hook program.
     pub(crate) fn run(&mut self, hook: Hook) {
-        if self.thread.is_none() {
-            // Start the thread only now, because a thread inherits the capabilities that its creator has at
-            // that time.
-            self.thread = self.start();
-        }
-        let Some((queue, _)) = &self.thread else { return };
+        let Some(queue) = self.queue() else { return };
         if let Err(TrySendError::Full(Hook { event, peer, .. })) = queue.try_send(hook) {
             self.skipped += 1;
             // A peer whose paths keep changing causes many events, but must not fill the log.
@@ -61,13 +56,19 @@ impl Hooks {
     /// together, as in [`drop`].
     pub(crate) fn run_last(&mut self, hook: Hook) {
         self.closing.store(true, Ordering::Relaxed);
-        if self.thread.is_none() {
-            self.thread = self.start();
-        }
-        if let Some((queue, _)) = &self.thread {
+        if let Some(queue) = self.queue() {
             // Ignore the error: if the thread has ended, it has logged the reason.
             let _ = queue.send(hook);
         }
+    }
+
+    /// Returns the queue of the thread. Starts the thread only now, because a thread inherits the
+    /// capabilities that its creator has at that time.
+    fn queue(&mut self) -> Option<&SyncSender<Hook>> {
+        if self.thread.is_none() {
+            self.thread = self.start();
+        }
+        self.thread.as_ref().map(|(queue, _)| queue)
     }
 
     fn start(&self) -> Option<(SyncSender<Hook>, JoinHandle<()>)> {

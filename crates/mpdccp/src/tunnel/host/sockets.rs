@@ -51,42 +51,39 @@ fn open_socket(
 
 /// Converts a system error into one that says what is wrong and how to fix it.
 fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Unopened {
-    {
-        let (ip, port) = (bind.addr.ip(), bind.addr.port());
-        let interface = bind.interface.as_deref().unwrap_or_default();
-        let what = match e.kind() {
-            ErrorKind::InvalidInput if encapsulation.has_tls() => e.to_string(),
-            ErrorKind::AddrInUse if encapsulation == Encapsulation::Tls => format!(
-                "TCP port {port} on {ip} is in use already, perhaps by a web server (`ss -tlnp` shows the process); set `tls_port`"
-            ),
-            ErrorKind::PermissionDenied if encapsulation == Encapsulation::Tls => format!(
-                "TCP port {port} needs CAP_NET_BIND_SERVICE: run as root, or set `tls_port` to 1024 or more"
-            ),
-            ErrorKind::AddrInUse => format!(
-                "UDP port {port} on {ip} is in use, perhaps by another mpdccp; `ss -ulnp` shows the process"
-            ),
-            ErrorKind::AddrNotAvailable => {
-                let why = format!("this host has no address {ip}; `ip address` shows its addresses");
-                return Unopened { absent: true, why };
-            }
-            ErrorKind::PermissionDenied if encapsulation == Encapsulation::Raw => {
-                "encapsulation = \"raw\" needs CAP_NET_RAW: run as root, or use encapsulation = \"udp\""
-                    .into()
-            }
-            // Rust's `ErrorKind` has no value for ENODEV.
-            _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
-                let why = format!("this host has no interface `{interface}`; `ip link` shows its interfaces");
-                return Unopened { absent: true, why };
-            }
-            _ if Errno::from_io_error(e) == Some(Errno::AFNOSUPPORT) => {
-                format!(
-                    "this kernel has no IPv6, so it cannot use {ip}; use an IPv4 address, or enable IPv6 in the kernel"
-                )
-            }
-            _ => format!("cannot open a socket on {}: {e}", bind.addr),
-        };
-        Unopened { absent: false, why: what }
-    }
+    let (ip, port) = (bind.addr.ip(), bind.addr.port());
+    let interface = bind.interface.as_deref().unwrap_or_default();
+    let what = match e.kind() {
+        ErrorKind::InvalidInput if encapsulation.has_tls() => e.to_string(),
+        ErrorKind::AddrInUse if encapsulation == Encapsulation::Tls => format!(
+            "TCP port {port} on {ip} is in use already, perhaps by a web server (`ss -tlnp` shows the process); set `tls_port`"
+        ),
+        ErrorKind::PermissionDenied if encapsulation == Encapsulation::Tls => format!(
+            "TCP port {port} needs CAP_NET_BIND_SERVICE: run as root, or set `tls_port` to 1024 or more"
+        ),
+        ErrorKind::AddrInUse => format!(
+            "UDP port {port} on {ip} is in use, perhaps by another mpdccp; `ss -ulnp` shows the process"
+        ),
+        ErrorKind::AddrNotAvailable => {
+            let why = format!("this host has no address {ip}; `ip address` shows its addresses");
+            return Unopened { absent: true, why };
+        }
+        ErrorKind::PermissionDenied if encapsulation == Encapsulation::Raw => {
+            "encapsulation = \"raw\" needs CAP_NET_RAW: run as root, or use encapsulation = \"udp\"".into()
+        }
+        // Rust's `ErrorKind` has no value for ENODEV.
+        _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
+            let why = format!("this host has no interface `{interface}`; `ip link` shows its interfaces");
+            return Unopened { absent: true, why };
+        }
+        _ if Errno::from_io_error(e) == Some(Errno::AFNOSUPPORT) => {
+            format!(
+                "this kernel has no IPv6, so it cannot use {ip}; use an IPv4 address, or enable IPv6 in the kernel"
+            )
+        }
+        _ => format!("cannot open a socket on {}: {e}", bind.addr),
+    };
+    Unopened { absent: false, why: what }
 }
 
 /// Executes the client's actions that are due before the interface exists.
@@ -125,10 +122,10 @@ pub(crate) fn open_path(core: &mut Core, cfg: &Config, path: &OpenPath) -> HostE
                 TlsClient::new(bind.clone(), mark, path.remote, tls).and_then(|c| core.add_socket(c));
             socket.map_err(|e| unopened(&e, Encapsulation::Udp, &bind))
         }
-        None if cfg.encapsulation == Encapsulation::Raw => {
-            open_socket(core, cfg, Encapsulation::Raw, bind, 0)
+        None => {
+            let raw = cfg.encapsulation == Encapsulation::Raw;
+            open_socket(core, cfg, if raw { Encapsulation::Raw } else { Encapsulation::Udp }, bind, 0)
         }
-        None => open_socket(core, cfg, Encapsulation::Udp, bind, 0),
     };
     let socket = match opened {
         Ok(socket) => socket,
@@ -158,7 +155,7 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
 /// (`own`), also reports to the endpoint whether the destination can be reached.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let error = own.then(|| core.net.watch(now, socket, remote)).flatten();
-    let under = below(core, socket);
+    let under = core.net.under(socket);
     let channels = core.net.channels();
     let heard = || channels?.peer_stats(core.net.peer_of(socket)?)?.heard;
     HostEvent::Looked(Looked {
@@ -225,16 +222,6 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u
     let overhead = overhead.max().unwrap_or(0) + keys::overhead(cfg);
     let v6 = sockets.iter().any(|(_, v4)| !v4);
     Ok((mtu, overhead, mpdccp_tunnel::inner_mtu(mtu, overhead + if v6 { 20 } else { 0 })))
-}
-
-/// Returns the socket below a channel.
-pub(crate) fn under(core: &Core, socket: u32) -> Option<&dyn dccp_net::Encapsulation> {
-    core.net.socket(below(core, socket))
-}
-
-/// Returns the number of the socket below a channel.
-pub(crate) fn below(core: &Core, socket: u32) -> u32 {
-    core.net.under(socket)
 }
 
 /// Returns the status of all open sockets.

@@ -201,16 +201,20 @@ mod tests {
     use tracing_subscriber::filter::LevelFilter;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
 
+    fn files(directory: &Path) -> StateFiles {
+        StateFiles {
+            directory: directory.join("state"),
+            interface: "tun".into(),
+            connections: directory.join("tun.connections-0"),
+            lines: None,
+            failing: BTreeSet::new(),
+        }
+    }
+
     #[test]
     fn saved_state_is_loaded() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StateFiles {
-            directory: directory.path().join("state"),
-            interface: "tun".into(),
-            connections: directory.path().join("tun.connections-0"),
-            lines: None,
-            failing: BTreeSet::new(),
-        };
+        let mut files = files(directory.path());
         assert!(files.load().is_empty());
         assert!(files.save(StateFile::Volumes, "{}") && files.save(StateFile::Timestamp, "5"));
         assert_eq!(
@@ -236,13 +240,7 @@ mod tests {
     fn a_file_that_cannot_be_written_is_tried_again() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
-        let mut files = StateFiles {
-            directory: state.clone(),
-            interface: "tun".into(),
-            connections: directory.path().join("tun.connections-0"),
-            lines: None,
-            failing: BTreeSet::new(),
-        };
+        let mut files = files(directory.path());
         let mut unsaved = BTreeMap::from([(StateFile::Leases, "1".to_owned())]);
         std::fs::write(&state, "in the way of the directory").unwrap();
         let events = Events::default();
