@@ -33,6 +33,13 @@ fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     (stream, from)
 }
 
+/// Returns the two ends of a connection from the first host to the second.
+fn joined(pair: &Pair) -> (TcpStream, TcpStream) {
+    let listener = listen(pair, 1, "10.9.0.2:80");
+    let near = connect(pair, 0, "10.9.0.2:80").unwrap();
+    (near, accept(&listener).0)
+}
+
 /// Returns bytes in a pattern that reveals whether data was lost or moved.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
@@ -65,9 +72,7 @@ fn both_hosts_see_the_true_addresses_in_both_directions_and_versions() {
 #[test]
 fn every_byte_arrives_once_and_in_order_and_each_direction_ends_by_itself() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    let listener = listen(&pair, 1, "10.9.0.2:80");
-    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
-    let (mut far, _) = accept(&listener);
+    let (mut near, mut far) = joined(&pair);
     let data = pattern(20_000_000);
     let sent = data.clone();
     let sender = std::thread::spawn(move || {
@@ -116,9 +121,7 @@ fn a_reset_stays_a_reset_from_either_side() {
 #[test]
 fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    let listener = listen(&pair, 1, "10.9.0.2:80");
-    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
-    let (mut far, _) = accept(&listener);
+    let (mut near, mut far) = joined(&pair);
     near.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
     let chunk = pattern(100_000);
     let mut written = 0;
@@ -142,9 +145,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
 #[test]
 fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    let listener = listen(&pair, 1, "10.9.0.2:80");
-    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
-    let (mut far, _) = accept(&listener);
+    let (mut near, mut far) = joined(&pair);
     let second = Duration::from_secs(1);
     let keepalive = socket2::TcpKeepalive::new().with_time(second).with_interval(second).with_retries(2);
     socket2::SockRef::from(&near).set_tcp_keepalive(&keepalive).unwrap();
@@ -340,9 +341,7 @@ fn hundreds_of_connections_at_once() {
 #[test]
 fn unwanted_flows_travel_as_packets() {
     let Some(pair) = Pair::new(|segment| segment.tuple.to.port() != 80) else { return };
-    let listener = listen(&pair, 1, "10.9.0.2:80");
-    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
-    let (mut far, _) = accept(&listener);
+    let (mut near, mut far) = joined(&pair);
     near.write_all(b"x").unwrap();
     far.read_exact(&mut [0]).unwrap();
     assert!(pair.segments() >= 4);

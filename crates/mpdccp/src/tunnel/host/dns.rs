@@ -347,13 +347,19 @@ mod tests {
         Changes { interface, file, kept, resolvconf, way: Some(Way::File), _lock: None }
     }
 
-    #[test]
-    fn the_file_comes_back_as_it_was() {
+    /// Returns a directory, and a tunnel that has written its name server into a file there.
+    fn written() -> (tempfile::TempDir, Changes) {
         let directory = tempfile::tempdir().unwrap();
         let mut one = dns(directory.path());
-        let text = || std::fs::read_to_string(directory.path().join("resolv.conf")).unwrap();
         std::fs::write(&one.file, BEFORE).unwrap();
         one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        (directory, one)
+    }
+
+    #[test]
+    fn the_file_comes_back_as_it_was() {
+        let (directory, mut one) = written();
+        let text = || std::fs::read_to_string(directory.path().join("resolv.conf")).unwrap();
         assert!(text().contains("nameserver 10.0.0.1\nsearch example.org\noptions edns0\n"), "{}", text());
         assert!(!text().contains("192.0.2.53"));
         // The saved text must still be the original one after another change, and after a crash and restart.
@@ -368,10 +374,7 @@ mod tests {
 
     #[test]
     fn a_second_tunnel_leaves_the_file_to_the_first() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut one = dns(directory.path());
-        std::fs::write(&one.file, BEFORE).unwrap();
-        one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        let (directory, mut one) = written();
         let mut other = dns(directory.path());
         (other.interface, other.kept) = ("other".into(), directory.path().join("kept"));
         assert!(
@@ -384,10 +387,7 @@ mod tests {
 
     #[test]
     fn changes_by_another_program_stay() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut one = dns(directory.path());
-        std::fs::write(&one.file, BEFORE).unwrap();
-        one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        let (_directory, mut one) = written();
         std::fs::write(&one.file, "nameserver 192.0.2.99\n").unwrap();
         one.restore();
         assert_eq!(std::fs::read_to_string(&one.file).unwrap(), "nameserver 192.0.2.99\n");
@@ -396,10 +396,7 @@ mod tests {
 
     #[test]
     fn a_file_that_a_full_disk_has_emptied_is_restored() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut one = dns(directory.path());
-        std::fs::write(&one.file, BEFORE).unwrap();
-        one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        let (_directory, mut one) = written();
         std::fs::write(&one.file, "").unwrap();
         one.restore();
         assert_eq!(std::fs::read_to_string(&one.file).unwrap(), BEFORE);
