@@ -1,106 +1,71 @@
 //! Sets up the first tunnel of README.md with the commands that a new user would type.
 
-use crate::common::{able, blocks, run, wait_for};
-use std::fs::File;
+use crate::common::spaces::Spaces;
+use crate::common::{blocks, wait_for};
+use std::fs::{File, create_dir_all};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-/// A host with its own directory. Dropping this value removes the host.
-struct Host {
-    space: String,
-    directory: tempfile::TempDir,
-    tunnel: Option<Child>,
+/// Returns a command for a shell on one of the hosts, each of which has its own directory.
+fn command(spaces: &Spaces, name: &str, line: &str) -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_mpdccp")).parent().unwrap();
+    // Both tunnels have the same name, so each host needs separate runtime and state directories.
+    let line = format!("mount --bind run /run; mount --bind lib /var/lib; {line}");
+    let mut command = spaces.command(name, "sh");
+    command.args(["-ec", &line]).current_dir(spaces.path(name));
+    command.env("PATH", format!("{}:{}", program.display(), std::env::var("PATH").unwrap()));
+    command
 }
 
-impl Host {
-    fn new(name: &str) -> Host {
-        let space = format!("mpf{}{name}", std::process::id());
-        run("ip", &format!("netns add {space}"));
-        let directory = tempfile::tempdir().unwrap();
-        ["run", "lib"].iter().for_each(|name| std::fs::create_dir(directory.path().join(name)).unwrap());
-        let host = Host { space, directory, tunnel: None };
-        host.sh("ip link set lo up");
-        host
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let program = Path::new(env!("CARGO_BIN_EXE_mpdccp")).parent().unwrap();
-        let mut command = Command::new("ip");
-        // Both tunnels have the same name, so each host needs separate runtime and state directories.
-        let line = format!("mount --bind run /run; mount --bind lib /var/lib; {line}");
-        command.args(["netns", "exec", &self.space, "sh", "-ec", &line]).current_dir(self.directory.path());
-        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-        command.env("PATH", path);
-        command
-    }
-
-    fn sh(&self, line: &str) -> Output {
-        let output = self.command(line).output().unwrap();
-        assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
-        output
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if let Some(tunnel) = &mut self.tunnel {
-            let pid = rustix::process::Pid::from_child(tunnel);
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-            let _ = tunnel.wait();
-        }
-        if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.directory.path().join("log"));
-            println!("--- {}\n{}", self.space, log.unwrap_or_default());
-        }
-        run("ip", &format!("netns del {}", self.space));
-    }
+fn sh(spaces: &Spaces, name: &str, line: &str) -> Output {
+    let output = command(spaces, name, line).output().unwrap();
+    assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
+    output
 }
 
 #[test]
 fn the_first_tunnel_of_the_readme() {
-    if !able(&[]) {
-        return;
+    let Some(mut spaces) = Spaces::new("mpf", &["s", "c"], &[]) else { return };
+    for (name, directory) in [("s", "run"), ("s", "lib"), ("c", "run"), ("c", "lib")] {
+        create_dir_all(spaces.path(name).join(directory)).unwrap();
     }
-    let [mut server, mut client] = ["s", "c"].map(Host::new);
     for (line, there, here) in
         [("eth0", "192.0.2.1", "192.0.2.10"), ("wwan0", "198.51.100.1", "198.51.100.10")]
     {
-        let [c, s] = [&client.space, &server.space];
-        run("ip", &format!("link add {line} netns {c} type veth peer name {line} netns {s}"));
-        server.sh(&format!("ip addr add {there}/24 dev {line}; ip link set {line} up"));
+        spaces.link(("c", line), ("s", line));
+        spaces.sh("s", &format!("ip addr add {there}/24 dev {line}; ip link set {line} up"));
         let metric = if line == "eth0" { 100 } else { 200 };
-        client.sh(&format!(
+        spaces.sh("c", &format!(
             "ip addr add {here}/24 dev {line}; ip link set {line} up; ip route add default via {there} dev {line} metric {metric}"
         ));
     }
-    server.sh("ip addr add 203.0.113.1/32 dev lo");
+    spaces.sh("s", "ip addr add 203.0.113.1/32 dev lo");
 
     let (page, title) = (include_str!("../../../../README.md"), "A tunnel in three steps");
     let (commands, files) = (blocks(page, title, "sh"), blocks(page, title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
-    let printed = [&server, &client].map(|host| String::from_utf8(host.sh(commands[0]).stdout).unwrap());
-    for ((host, name), (file, key)) in [(&server, "server.toml"), (&client, "client.toml")]
-        .into_iter()
-        .zip(files.iter().zip(printed.iter().rev()))
+    let printed = ["s", "c"].map(|name| String::from_utf8(sh(&spaces, name, commands[0]).stdout).unwrap());
+    for ((name, target), (file, key)) in
+        [("s", "server.toml"), ("c", "client.toml")].into_iter().zip(files.iter().zip(printed.iter().rev()))
     {
         let (before, rest) = file.split_once('<').unwrap();
         let (_, after) = rest.split_once('>').unwrap();
-        std::fs::write(host.directory.path().join(name), format!("{before}{}{after}", key.trim())).unwrap();
+        std::fs::write(spaces.path(name).join(target), format!("{before}{}{after}", key.trim())).unwrap();
     }
     for line in commands[1].lines() {
         let (line, place) = line.split_once(" # on the ").unwrap();
-        let host = if place.starts_with("server") { &mut server } else { &mut client };
+        let name = if place.starts_with("server") { "s" } else { "c" };
         if line.contains(" up ") {
-            let log = File::create(host.directory.path().join("log")).unwrap();
-            let mut command = host.command(&format!("exec {line}"));
-            host.tunnel = Some(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
+            let log = File::create(spaces.path(&format!("{name}.log"))).unwrap();
+            let mut command = command(&spaces, name, &format!("exec {line}"));
+            spaces.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
             continue;
         }
         // The command succeeds only once the tunnel is up, so repeat it until then.
-        wait_for(line, || host.command(line).output().unwrap().status.success());
+        wait_for(line, || command(&spaces, name, line).output().unwrap().status.success());
         if line.contains("status") {
             wait_for("both lines are in the status", || {
-                let text = String::from_utf8(host.sh(line).stdout).unwrap();
+                let text = String::from_utf8(sh(&spaces, name, line).stdout).unwrap();
                 ["dsl", "lte"].iter().all(|path| text.lines().any(|l| l.contains(path) && l.contains("up")))
             });
         }
