@@ -1,7 +1,6 @@
 //! The lab leaves nothing behind, even if it is killed.
 
-use crate::common::{able, run, wait_for};
-use std::os::unix::fs::PermissionsExt;
+use crate::common::{able, run, set_mode, wait_for};
 use std::process::{Command, Stdio};
 
 const SCENARIO: &str = r#"
@@ -92,7 +91,7 @@ fn ctrl_c_does_not_reach_the_programs_of_the_lab() {
         groups.display()
     );
     std::fs::write(&ip, script).unwrap();
-    std::fs::set_permissions(&ip, std::fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&ip, 0o755);
     std::fs::write(&file, SCENARIO).unwrap();
     let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
     let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));

@@ -1,11 +1,10 @@
 //! Tests `mpdccp perf` with keys: both ends encrypt, and identify each other by their keys.
 
-use crate::common::wait_for;
+use crate::common::{set_mode, wait_for};
 use crate::perf_ends::{Place, record};
 use dccp_secure::{PrivateKey, PublicKey};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
 /// A directory with private key files.
@@ -25,7 +24,7 @@ impl Files {
     fn write(&self, number: u8, text: &str, mode: u32) -> String {
         let path = self.0.path().join(number.to_string());
         fs::write(&path, format!("{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(&path, mode);
         format!("--private-key-file {}", path.display())
     }
 }

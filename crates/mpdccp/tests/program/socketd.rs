@@ -1,12 +1,11 @@
 //! Tests `mpdccp socketd` started by root.
 
-use crate::common::skipped;
+use crate::common::{set_mode, skipped};
 use mpdccp_socketd::Reply;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 const MPDCCP: &str = env!("CARGO_BIN_EXE_mpdccp");
@@ -36,7 +35,7 @@ fn a_daemon_gives_up_the_privileges_of_root() {
         return skipped("the daemon's change of user needs root");
     }
     let dir = tempfile::tempdir().unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(dir.path(), 0o755);
     // The daemon creates this directory as root. Later, running as another user, it must be able to remove
     // its socket there.
     let socket = dir.path().join("own/socketd.sock");

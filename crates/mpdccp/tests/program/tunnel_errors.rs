@@ -1,12 +1,13 @@
 //! Tests wrong input and missing prerequisites. The program must print one message that says what is wrong,
 //! where, and how to fix it, exit with code 2, and leave nothing behind.
 
+use crate::common::{set_mode, skipped};
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const SERVER: &str = r#"
@@ -135,7 +136,7 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
     file.fails_with(&["private_key_file", "/nonexistent/key", "No such file"]);
     let path = file.path("open.key");
     std::fs::write(&path, key).unwrap();
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    set_mode(&path, 0o640);
     with(&format!("private_key_file = {path:?}"), &theirs).fails_with(&["other users can read", "chmod 600"]);
     let twice = format!("{CLIENT}[[peer]]\nname = \"two\"\nallowed_ips = [\"10.98.0.0/16\"]\n{theirs}\n");
     let twice = twice.replace(none, &mine).replace("name = \"hub\"", &format!("name = \"hub\"\n{theirs}"));
@@ -145,7 +146,7 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
 /// The tunnel refuses key files that other users can read.
 #[test]
 fn the_examples_of_genkey_make_files_for_their_owner_only() {
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let program = Path::new(env!("CARGO_BIN_EXE_mpdccp"));
     let help = Command::new(program).args(["genkey", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let examples: Vec<&str> = help
@@ -225,23 +226,34 @@ fn a_port_in_use() {
     Case::new(&SERVER.replace("127.0.0.1:0", &listen)).fails_with(&[&listen, "in use", "ss -ulnp"]);
 }
 
+/// Flags of `setpriv` for a user without rights.
+const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// Runs `mpdccp tunnel` with the rights that these flags of `setpriv` leave. Only root can do that; for other
+/// users, prints that the test was skipped.
+fn with_rights(flags: &[&str], args: &[&str], file: &Path) -> Option<Output> {
+    // Every user must be able to reach the program.
+    let directory = tempfile::tempdir().unwrap();
+    set_mode(directory.path(), 0o755);
+    let binary = directory.path().join("mpdccp");
+    std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
+    let mut command = Command::new("setpriv");
+    match command.args(flags).arg(binary).arg("tunnel").args(args).arg(file).output() {
+        Ok(output) if !output.stderr.starts_with(b"setpriv") => Some(output),
+        other => {
+            skipped(format!("cannot run setpriv: {other:?}"));
+            None
+        }
+    }
+}
+
 #[test]
 fn no_permission_to_make_an_interface() {
     let case = Case::new(CLIENT);
-    // Run as an unprivileged user, because root may create interfaces.
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
-    std::fs::set_permissions(case.directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
-        .unwrap();
-    let binary = case.path("mpdccp");
-    std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
-    command.arg(binary).args(["tunnel", "up", "--config"]).arg(case.path("tunnel.toml"));
-    match command.output() {
-        Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("setpriv") => {
-            crate::common::skipped("only root can take the permission away");
-        }
-        Ok(output) => case.check(output, &["cannot create interface mperr0", "CAP_NET_ADMIN"]),
-        Err(e) => crate::common::skipped(format!("no setpriv: {e}")),
+    set_mode(case.directory.path(), 0o777);
+    // Root may create interfaces.
+    if let Some(output) = with_rights(NOBODY, &["up", "--config"], &case.path("tunnel.toml")) {
+        case.check(output, &["cannot create interface mperr0", "CAP_NET_ADMIN"]);
     }
 }
 
@@ -252,7 +264,7 @@ fn native_dccp_has_no_udp_port() {
 }
 
 /// Runs `tunnel check` on a configuration.
-fn checked(file: &std::path::Path, more: &[&str]) -> (Option<i32>, String) {
+fn checked(file: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(file).args(more).output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
@@ -286,26 +298,17 @@ fn a_file_is_checked_without_starting_anything() {
 /// In the packaged unit, root may not read other users' files.
 #[test]
 fn a_file_that_may_not_be_read_is_named_with_a_remedy() {
-    let directory = tempfile::tempdir().unwrap();
-    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode;
-    std::fs::set_permissions(directory.path(), mode(0o755)).unwrap();
-    let [binary, file] = ["mpdccp", "tunnel.toml"].map(|name| directory.path().join(name));
-    std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
-    std::fs::write(&file, "").unwrap();
-    std::fs::set_permissions(&file, mode(0o600)).unwrap();
-    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let case = Case::new("");
+    let file = case.path("tunnel.toml");
+    set_mode(case.directory.path(), 0o755);
+    set_mode(&file, 0o600);
     let powerless = ["--bounding-set=-all", "--inh-caps=-all"];
-    for (rights, owner, words) in [(&nobody[..], 0, "; use sudo"), (&powerless, 4711, "run: chown root ")] {
+    for (rights, owner, words) in [(NOBODY, 0, "; use sudo"), (&powerless, 4711, "run: chown root ")] {
         if chown(&file, Some(owner), None).is_err() {
-            return crate::common::skipped("only root can give a file away");
+            return skipped("only root can give a file away");
         }
-        let mut command = Command::new("setpriv");
-        command.args(rights).arg(&binary).args(["tunnel", "check"]).arg(&file);
-        let Ok(output) = command.output() else { return crate::common::skipped("no program setpriv") };
+        let Some(output) = with_rights(rights, &["check"], &file) else { return };
         let said = String::from_utf8_lossy(&output.stderr);
-        if said.starts_with("setpriv") {
-            return crate::common::skipped(said);
-        }
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("tunnel.toml: Permission denied") && said.contains(words), "{said}");
     }
@@ -314,23 +317,12 @@ fn a_file_that_may_not_be_read_is_named_with_a_remedy() {
 /// A user without permission must not be told to start a tunnel.
 #[test]
 fn a_lack_of_rights_is_told_from_a_tunnel_that_is_not_there() {
-    let (closed, open) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    std::fs::set_permissions(closed.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    std::fs::set_permissions(open.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let binary = open.path().join("mpdccp");
-    std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary);
-    command.args(["tunnel", "status", "--config"]).arg(closed.path().join("control.sock"));
-    match command.output() {
-        Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("setpriv") => {
-            crate::common::skipped("only root can become somebody else");
-        }
-        Ok(output) => {
-            let message = String::from_utf8_lossy(&output.stderr);
-            assert!(message.contains("only root") && !message.contains("tunnel up"), "{message}");
-        }
-        Err(e) => crate::common::skipped(format!("no setpriv: {e}")),
+    let closed = tempfile::tempdir().unwrap();
+    set_mode(closed.path(), 0o700);
+    let socket = closed.path().join("control.sock");
+    if let Some(output) = with_rights(NOBODY, &["status", "--config"], &socket) {
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains("only root") && !message.contains("tunnel up"), "{message}");
     }
 }
 
@@ -354,7 +346,7 @@ fn a_tunnel_whose_file_names_another_socket_is_listed() {
     let case = Case::new(CLIENT);
     let directory = case.path("mpdccp");
     std::fs::create_dir(&directory).unwrap();
-    std::fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    set_mode(&directory, 0o700);
     let _running = UnixListener::bind(directory.join("old.sock")).unwrap();
     for args in ["reload", "down"] {
         let mut command = case.command(&[args]);

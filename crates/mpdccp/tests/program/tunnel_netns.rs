@@ -1,7 +1,7 @@
 //! Tests the whole tunnel between two network namespaces.
 
 use crate::common::stream::Stream;
-use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
+use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, set_mode, socket, udp_payloads, wait_for};
 use serde_json::Value;
 
 /// Checks the whole session, from the handshake to the close, with tshark, which is an independent decoder.
@@ -422,7 +422,7 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let open = bed.path("open.pcap");
     for file in [&keylog, &open] {
         std::fs::write(file, "").unwrap();
-        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        set_mode(file, 0o644);
     }
     let mode = |file: &std::path::Path| {
         std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(file).unwrap()) & 0o777

@@ -1,9 +1,8 @@
 //! Tests what a tunnel does to its host: name servers, the hook program, and traffic that bypasses the
 //! tunnel. The tunnel must leave nothing behind.
 
-use crate::common::{Bed, bed, inside, run, wait_for};
+use crate::common::{Bed, bed, inside, run, set_mode, wait_for};
 use rustix::process::Signal;
-use std::os::unix::fs::PermissionsExt;
 
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
 
@@ -72,7 +71,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     );
     std::fs::write(&hook, script).unwrap();
     let of_client = format!("hook = {hook:?}");
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&hook, 0o755);
     bed.up_with("", &of_client);
     let told = || std::fs::read_to_string(&out).unwrap_or_default();
     wait_for("both path-up events", || told().matches("path-up").count() == 2);
@@ -90,7 +89,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     bed.down();
     assert_eq!(told().matches("session-down tunC server").count(), 1, "{}", told());
     // The hook is not executable, which is reported before anything starts.
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o644)).unwrap();
+    set_mode(&hook, 0o644);
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(bed.path("c.toml")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -121,7 +120,7 @@ fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
     let script =
         format!("#!/bin/sh\necho \"$MPDCCP_EVENT $MPDCCP_PATH $MPDCCP_REASON\" >> {}\n", out.display());
     std::fs::write(&hook, script).unwrap();
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&hook, 0o755);
     bed.up_with("", &format!("hook = {hook:?}"));
     let told = || std::fs::read_to_string(&out).unwrap_or_default();
     wait_for("both path-up events", || told().matches("path-up").count() == 2);

@@ -1,11 +1,11 @@
 //! Tests the tunnel as a service: messages to the service manager, capabilities, and new keys.
 
-use crate::common::{Bed, SERVER, bed, wait_for, write_private};
+use crate::common::{Bed, SERVER, bed, set_mode, wait_for, write_private};
 use dccp_secure::{PresharedKey, PrivateKey};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
     // The configuration belongs to another user, so root needs CAP_DAC_OVERRIDE to read it.
     let file = bed.path("c.toml");
     chown(&file, Some(4711), None).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    set_mode(&file, 0o600);
     ["s", "c"].iter().for_each(|end| bed.start(end));
     wait_for("an echo", || bed.ping(SERVER[0]));
     assert_eq!(of_helper(&bed, "c"), (0, [OVERRIDE | NET_ADMIN; 2]));

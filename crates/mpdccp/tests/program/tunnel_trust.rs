@@ -1,7 +1,7 @@
 //! Tests that the tunnel trusts neither ICMP nor other users of the host, and that an eavesdropper learns
 //! nothing.
 
-use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
+use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, set_mode, socket, wait_for};
 use dccp_secure::PrivateKey;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn};
@@ -10,7 +10,6 @@ use rustix::process::Uid;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 /// Sends an ICMP message from an arbitrary source to a host. The function adds the checksum to `message`.
@@ -147,9 +146,8 @@ fn other_users_of_the_host_command_nothing() {
     let Some(mut bed) = bed() else { return };
     bed.launch("");
     let socket = bed.path("c.sock");
-    for (path, mode) in [(socket.parent().unwrap(), 0o755), (&socket, 0o666)] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    }
+    set_mode(socket.parent().unwrap(), 0o755);
+    set_mode(&socket, 0o666);
     let ask = |user: u32| {
         let socket = socket.clone();
         // Use a separate thread, because a thread that switches to another user stays that user.

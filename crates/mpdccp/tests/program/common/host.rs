@@ -30,10 +30,14 @@ pub(crate) fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+}
+
 /// Writes a file that only its owner can read.
 pub(crate) fn write_private(file: &Path, text: &str) {
     std::fs::write(file, text).unwrap();
-    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    set_mode(file, 0o600);
 }
 
 /// Prints that this test or a part of it was skipped. Prints directly to standard error, bypassing the test
