@@ -81,20 +81,14 @@ pub(super) fn judge(args: &Args) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::choice::flags;
 
     #[test]
     fn numbers_that_no_machine_can_handle_are_refused() {
         for wrong in ["--draws=0", "--draws=18446744073709551615", "--jobs=0", "--jobs=1025"] {
-            assert!(Line::try_parse_from(["judge", wrong]).is_err(), "{wrong}");
+            assert!(flags::<Args>([wrong]).is_err(), "{wrong}");
         }
-        let line = Line::try_parse_from(["judge", "--draws=200", "--jobs=2"]).map(|line| line.args);
-        assert_eq!(line.ok().map(|args| (args.draws, args.jobs)), Some((200, 2)));
+        let args: Args = flags(["--draws=200", "--jobs=2"]).unwrap();
+        assert_eq!((args.draws, args.jobs), (200, 2));
     }
 }

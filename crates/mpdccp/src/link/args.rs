@@ -245,14 +245,8 @@ fn keys(flag: &str, texts: &[String]) -> Result<LinkKeys, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::choice::flags;
     use mpdccp_linkem::{Jitter, Limit, LossModel, PieConfig, Policer, QueueKind, Spread};
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
 
     /// Parses a test's command line: options, then keys separated by semicolons. A key that begins with
     /// `reverse ` is for the direction from b to a.
@@ -263,8 +257,8 @@ mod tests {
             Some(key) => ["--reverse-key", key],
             None => ["--key", key],
         });
-        let words = ["link", "--a", "x0@here", "--b", "x0@there"].into_iter().chain(options).chain(keys);
-        Cli::try_parse_from(words).map_err(|e| e.to_string())?.args.links().map_err(|e| e.to_string())
+        let words = ["--a", "x0@here", "--b", "x0@there"].into_iter().chain(options).chain(keys);
+        flags::<Args>(words).map_err(|e| e.to_string())?.links().map_err(|e| e.to_string())
     }
 
     fn links(more: &str) -> Result<[LinkConfig; 2], String> {

@@ -358,21 +358,14 @@ fn bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        perf: PerfArgs,
-    }
 
     /// Checks the time limits in docs/perf.md: a missing answer is reported within 5 s, and a session ends
     /// after 10 s without a packet.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
-        let line = Line::try_parse_from(["perf", "-c", "host"]).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(line.perf.client_flags.connect_timeout, 4_500);
-        assert_eq!(line.perf.common.rcv_timeout, 10_000);
+        let args: PerfArgs = crate::choice::flags(["-c", "host"]).unwrap();
+        assert_eq!(args.client_flags.connect_timeout, 4_500);
+        assert_eq!(args.common.rcv_timeout, 10_000);
     }
 
     #[test]

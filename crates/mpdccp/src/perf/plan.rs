@@ -346,19 +346,13 @@ fn places(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::choice::flags;
     use dccp_secure::PrivateKey;
     use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: PerfArgs,
-    }
-
     fn plan(line: &str) -> Plan {
-        let words = std::iter::once("perf").chain(line.split_whitespace());
-        Line::try_parse_from(words).unwrap().args.try_into().unwrap_or_else(|e: Error| panic!("{e}"))
+        let args: PerfArgs = flags(line.split_whitespace()).unwrap();
+        args.try_into().unwrap_or_else(|e: Error| panic!("{e}"))
     }
 
     #[test]
