@@ -294,36 +294,19 @@ impl Config {
 
     /// Checks that the keys match the security setting.
     fn check_own_keys(&self, say: &mut dyn FnMut(&str, Result<(), String>)) {
-        let given = [
-            ("private_key", self.private_key.is_some()),
-            ("private_key_file", self.private_key_file.is_some()),
-            ("ciphers", self.ciphers.is_some()),
-            ("keylog", self.keylog.is_some()),
-        ];
+        let (key, file) = (self.private_key.is_some(), self.private_key_file.is_some());
         if self.security == Security::None {
-            for (key, _) in given.iter().filter(|(_, given)| *given) {
-                say(
-                    key,
-                    Err(format!("{key} cannot be combined with security = \"none\"; leave out one of them")),
-                );
-            }
-            return;
+            let (ciphers, keylog) = (self.ciphers.is_some(), self.keylog.is_some());
+            let given =
+                [("private_key", key), ("private_key_file", file), ("ciphers", ciphers), ("keylog", keylog)];
+            return without_keys(given).for_each(|(key, wrong)| say(key, Err(wrong)));
         }
-        match (self.private_key.is_some(), self.private_key_file.is_some()) {
-            (false, false) => say("private_key", Err(NO_KEYS.into())),
-            (true, true) => {
-                say(
-                    "private_key",
-                    Err("both private_key and private_key_file are set; give only one of them".into()),
-                );
-            }
-            _ => {}
-        }
+        say("private_key", check(key || file, NO_KEYS));
+        let both = "both private_key and private_key_file are set; give only one of them";
+        say("private_key", check(!(key && file), both));
         let some = self.ciphers.as_ref().is_none_or(|ciphers| !ciphers.is_empty());
-        say(
-            "ciphers",
-            check(some, "ciphers: empty; give at least one cipher, or remove the key to allow all"),
-        );
+        let what = "ciphers: empty; give at least one cipher, or remove the key to allow all";
+        say("ciphers", check(some, what));
     }
 
     fn check_keys(&self, peer: &Peer, wrong: &mut dyn FnMut(&str, String)) {
@@ -334,23 +317,15 @@ impl Config {
                 ("preshared_key", psk),
                 ("preshared_key_file", psk_file),
             ];
-            for (key, _) in given.iter().filter(|(_, given)| *given) {
-                wrong(
-                    key,
-                    format!("{key} cannot be combined with security = \"none\"; leave out one of them"),
-                );
-            }
-            return;
+            return without_keys(given).for_each(|(key, what)| wrong(key, what));
         }
         if peer.public_key.is_none() {
             let what = "public_key is missing; run `mpdccp pubkey` on the other end's private key to get it";
             wrong("public_key", what.into());
         }
         if psk && psk_file {
-            wrong(
-                "preshared_key",
-                "both preshared_key and preshared_key_file are set; give only one of them".into(),
-            );
+            let what = "both preshared_key and preshared_key_file are set; give only one of them";
+            wrong("preshared_key", what.into());
         }
         if peer.from.is_some() {
             let what = "`from` is only for security = \"none\"; with keys, the public_key identifies a peer; remove `from`";
@@ -463,6 +438,16 @@ fn check_origins(earlier: &Peer, later: &Peer, at: &str, say: &mut dyn FnMut(&st
         None => return,
     };
     say(&format!("{at}.from"), Err(message));
+}
+
+/// Returns those settings that are given, although this end uses no keys, each with the error.
+fn without_keys(
+    settings: impl IntoIterator<Item = (&'static str, bool)>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let given = settings.into_iter().filter(|(_, given)| *given);
+    given.map(|(key, _)| {
+        (key, format!("{key} cannot be combined with security = \"none\"; leave out one of them"))
+    })
 }
 
 /// Returns an error with this message if `well` is false.
