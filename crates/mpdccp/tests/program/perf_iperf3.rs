@@ -1,14 +1,10 @@
 //! Tests iperf3 features that need both ends: files, server limits, the server's output, interfaces and
 //! columns.
 
+use crate::common::printed;
 use crate::perf_ends::{Place, record};
 use serde_json::Value;
 use std::fs;
-use std::process::Output;
-
-fn words(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
 
 #[test]
 fn a_file_arrives_in_either_direction() {
@@ -39,8 +35,8 @@ fn a_full_disk_at_the_end_is_an_error() {
         let client = format!("-c 127.0.0.1:{{port}} -F /dev/full {client}");
         let output = Place::host().against_server(&format!("-s -B 127.0.0.1 -p 0 {server}"), &client);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(words(&output).contains("cannot write the file of --file"), "{output:?}");
-        assert!(words(&output).contains(" received "), "the results are reported: {output:?}");
+        assert!(printed(&output).contains("cannot write the file of --file"), "{output:?}");
+        assert!(printed(&output).contains(" received "), "the results are reported: {output:?}");
     }
 }
 
@@ -71,7 +67,7 @@ fn a_server_has_its_limits() {
     ] {
         let client = format!("-c 127.0.0.1:{{port}} {client}");
         let output = Place::host().against_server(&format!("-s -B 127.0.0.1 -p 0 {server}"), &client);
-        assert!(output.status.code() == Some(code) && words(&output).contains(why), "{server}: {output:?}");
+        assert!(output.status.code() == Some(code) && printed(&output).contains(why), "{server}: {output:?}");
     }
     // A test that exceeds no limit succeeds.
     let server = "-s -B 127.0.0.1 -p 0 --server-max-duration 2 --server-bitrate-limit 10M --idle-timeout 5";
@@ -85,10 +81,10 @@ fn idle_connections_and_servers_end() {
     let server = "-s -B 127.0.0.1 -p 0 --idle-timeout 0.5";
     let [server, client] = Place::host().both(server, "-c 127.0.0.1:{port} --receive");
     assert!(client.status.success(), "{client:?}");
-    assert!(words(&server).contains("it carried no data for 0.5 s"), "{server:?}");
+    assert!(printed(&server).contains("it carried no data for 0.5 s"), "{server:?}");
     let alone = Place::host().run("-s -1 -B 127.0.0.1 -p 0 --idle-timeout 0.5");
     assert!(
-        alone.status.code() == Some(1) && words(&alone).contains("no client connected for 0.5 s"),
+        alone.status.code() == Some(1) && printed(&alone).contains("no client connected for 0.5 s"),
         "{alone:?}"
     );
 }
@@ -99,7 +95,7 @@ fn a_client_can_have_the_servers_output() {
         let client = format!("-c 127.0.0.1:{{port}} -k 50 -b 4M --queue 500 --get-server-output {direction}");
         let server = "-s -B 127.0.0.1 -p 0 -i 0.05 --queue 500";
         let output = Place::host().against_server(server, &client);
-        let text = words(&output);
+        let text = printed(&output);
         let (_, served) = text.split_once("output of the server:\n").unwrap_or_else(|| panic!("{text}"));
         let way = if direction == "-R" { "sent" } else { "received" };
         let lines = |part: &str| served.lines().filter(|line| line.contains(part)).count();
@@ -131,7 +127,7 @@ fn an_interface_is_the_only_one() {
     place.command_output("ip", "link set out up");
     for (device, why) in [("", "no route to 10.77.0.1"), ("--bind-dev out", "no answer from 10.77.0.1")] {
         let output = place.run(&format!("-c 10.77.0.1 {device} --connect-timeout 300"));
-        assert!(words(&output).contains(why), "{output:?}");
+        assert!(printed(&output).contains(why), "{output:?}");
     }
 }
 

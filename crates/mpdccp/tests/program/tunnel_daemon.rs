@@ -1,7 +1,7 @@
 //! Tests the operation of a running tunnel: reload, status, metrics and health.
 
 use crate::common::spaces::Spaces;
-use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, inside, ip, run, wait_for};
+use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, inside, ip, printed, run, wait_for};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -58,8 +58,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     edit(&bed, "s", |_| server.replace("10.71.0.2/32\", ", "10.75.0.0/16\", "));
     assert_eq!(reload("s"), (Some(0), String::new()));
     assert_eq!(bed.status("s")["peers"].as_array().unwrap().len(), 1);
-    let routes = run("ip", &format!("-n {} route show dev tunS", bed.space[1]));
-    assert!(String::from_utf8_lossy(&routes.stdout).contains("10.75.0.0/16"));
+    assert!(ip(&format!("-n {} route show dev tunS", bed.space[1])).contains("10.75.0.0/16"));
     assert!(!bed.ping(SERVER[0]), "its address is not the client's any more");
     // On SIGHUP, the ends reload their configurations, which are the original ones again.
     std::fs::write(bed.path("s.toml"), &server).unwrap();
@@ -212,10 +211,7 @@ fn a_default_route_and_a_kill_switch() {
     // This distant host is not behind any peer.
     ip(&format!("-n {c} addr add 2001:db8::2/64 dev p0 nodad"));
     ip(&format!("-n {c} route add default via 2001:db8::1"));
-    let way_to = |address: &str| {
-        let output = run("ip", &format!("-n {c} route get {address}"));
-        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
-    };
+    let way_to = |address: &str| printed(&run("ip", &format!("-n {c} route get {address}")));
     let (way, way6) = (|| way_to("198.18.0.1"), || way_to("2001:db8:ffff::1"));
     assert!(way6().contains("dev p0"), "{}", way6());
     assert!(way().contains("dev p0"), "{}", way());
@@ -262,9 +258,9 @@ fn a_default_route_and_a_kill_switch() {
         std::thread::spawn(move || {
             let (mut leaks, mut pings) = (0, 0);
             while !stop.load(Ordering::Relaxed) {
-                let way = run("ip", &format!("-n {space} route get 198.18.0.1"));
+                let way = printed(&run("ip", &format!("-n {space} route get 198.18.0.1")));
                 pings += 1;
-                leaks += usize::from(String::from_utf8_lossy(&way.stdout).contains("dev p0"));
+                leaks += usize::from(way.contains("dev p0"));
             }
             (leaks, pings)
         })
@@ -314,8 +310,7 @@ fn a_default_route_and_a_kill_switch() {
     assert!(way().contains("dev p0"), "{}", way());
     assert!(way6().contains("dev p0"), "{}", way6());
     for family in ["-4", "-6"] {
-        let rules = run("ip", &format!("-n {c} {family} rule"));
-        assert!(!String::from_utf8_lossy(&rules.stdout).contains("0x6d70"));
+        assert!(!ip(&format!("-n {c} {family} rule")).contains("0x6d70"));
     }
 }
 

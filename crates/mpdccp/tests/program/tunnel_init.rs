@@ -1,7 +1,7 @@
 //! Tests that the configurations written by `mpdccp tunnel init` and `import` make a working tunnel.
 
 use crate::common::spaces::Spaces;
-use crate::common::{able, wait_for};
+use crate::common::{able, printed, wait_for};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
@@ -36,16 +36,12 @@ fn carries(world: &mut Spaces, server: &str) {
     world.sh("c", &format!("ping -c 1 -W 5 {server}"));
 }
 
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
 #[test]
 fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     let Some(mut world) = world() else { return };
     let init = ["init", "--server", "203.0.113.1", "--network", "10.9.0.0/24"];
     let output = tunnel(&world, "c", &init);
-    let said = text(&output);
+    let said = printed(&output);
     assert!(output.status.success(), "{said}");
     for words in [
         "Internet connections of this host: eth0 (eth0), lte (wwan0)",
@@ -57,12 +53,12 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     for file in ["client.toml", "server.toml"] {
         assert_eq!(std::fs::metadata(world.path(file)).unwrap().permissions().mode() & 0o777, 0o600);
         let check = tunnel(&world, "c", &["check", file]);
-        assert!(text(&check).contains("no errors, no warnings"), "{}", text(&check));
+        assert!(printed(&check).contains("no errors, no warnings"), "{}", printed(&check));
     }
     let before = std::fs::read(world.path("client.toml")).unwrap();
     let again = tunnel(&world, "c", &init);
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again).contains("client.toml exists"), "{}", text(&again));
+    assert!(printed(&again).contains("client.toml exists"), "{}", printed(&again));
     assert_eq!(std::fs::read(world.path("client.toml")).unwrap(), before);
     carries(&mut world, "10.9.0.1");
 }
@@ -73,7 +69,7 @@ fn the_files_of_init_have_no_ipv6_address_where_ipv6_is_disabled() {
     let Some(mut world) = world() else { return };
     world.sh("c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6");
     let output = tunnel(&world, "c", &["init", "--server", "203.0.113.1", "--network", "10.9.0.0/24"]);
-    assert!(output.status.success(), "{}", text(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     carries(&mut world, "10.9.0.1");
 }
 
@@ -82,7 +78,7 @@ fn the_files_of_init_have_no_ipv6_address_where_ipv6_is_disabled() {
 fn the_steps_for_all_traffic_cover_both_ip_versions() {
     let Some(world) = world() else { return };
     let init = ["init", "--server", "203.0.113.1", "--all-traffic", "--lan", "192.168.88.0/24"];
-    let said = text(&tunnel(&world, "c", &init));
+    let said = printed(&tunnel(&world, "c", &init));
     assert_eq!(said.matches("net.ipv6.conf.all.forwarding=1").count(), 2, "{said}");
     assert_eq!(said.matches("accept_ra` prints 1").count(), 2, "{said}");
     let nat = said.lines().find_map(|line| line.split_once("at the server: nft "));
@@ -112,7 +108,11 @@ fn init_says_what_is_wrong_and_writes_nothing() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
         let output = command.args(["tunnel", "init"]).args(args).current_dir(&directory).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(text(&output).contains(words) && text(&output).lines().count() == 1, "{}", text(&output));
+        assert!(
+            printed(&output).contains(words) && printed(&output).lines().count() == 1,
+            "{}",
+            printed(&output)
+        );
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
@@ -136,15 +136,15 @@ fn two_files_of_wireguard_become_a_tunnel() {
     {
         std::fs::write(world.path(file), text_of).unwrap();
         let output = tunnel(&world, name, &["import", file, "--output", out]);
-        assert!(output.status.success(), "{}", text(&output));
+        assert!(output.status.success(), "{}", printed(&output));
         assert_eq!(
-            text(&output).contains("Not imported: line 4: PostUp = true"),
+            printed(&output).contains("Not imported: line 4: PostUp = true"),
             name == "c",
             "{}",
-            text(&output)
+            printed(&output)
         );
     }
     let wrong = tunnel(&world, "c", &["import", "client.toml"]);
-    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
+    assert_eq!(wrong.status.code(), Some(2), "{}", printed(&wrong));
     carries(&mut world, "10.8.0.1");
 }

@@ -1,7 +1,9 @@
 //! Tests the whole tunnel between two network namespaces.
 
 use crate::common::stream::Stream;
-use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, set_mode, socket, udp_payloads, wait_for};
+use crate::common::{
+    Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, ip, run, set_mode, socket, udp_payloads, wait_for,
+};
 use serde_json::Value;
 
 /// Checks the whole session, from the handshake to the close, with tshark, which is an independent decoder.
@@ -76,8 +78,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     // smaller MTU determines the size.
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 16);
     pings(&bed);
-    let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
-    assert!(String::from_utf8_lossy(&routes.stdout).contains("10.72.0.0/16"));
+    assert!(ip(&format!("-n {} route show dev tunC", bed.space[0])).contains("10.72.0.0/16"));
 
     let stream = Stream::start(&bed);
     stream.more(500);

@@ -1,7 +1,7 @@
 //! Tests what a tunnel does to its host: name servers, the hook program, and traffic that bypasses the
 //! tunnel. The tunnel must leave nothing behind.
 
-use crate::common::{Bed, bed, inside, run, set_mode, wait_for};
+use crate::common::{Bed, bed, inside, printed, run, set_mode, wait_for};
 use rustix::process::Signal;
 
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
@@ -140,8 +140,7 @@ fn bypassing_traffic_leaves_as_without_the_tunnel() {
     let bypass = "default_route = true\nbypass = { networks = [\"198.51.100.0/24\"], ports = [\"udp/5000-5010\"], users = [4242, \"nobody\"] }";
     bed.up_with("", bypass);
     let device = |args: &str| {
-        let output = run("ip", &format!("-n {client} route get {args}"));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = printed(&run("ip", &format!("-n {client} route get {args}")));
         text.split_once(" dev ").map_or(text.clone(), |(_, rest)| rest.split(' ').next().unwrap().to_owned())
     };
     assert_eq!(device("203.0.113.9"), "tunC");

@@ -1,7 +1,7 @@
 //! Runs the recipes of docs/guides/office.md with exactly the commands and files given on the page.
 
 use crate::common::spaces::Spaces;
-use crate::common::{blocks, inside, run, wait_for, write_private};
+use crate::common::{blocks, inside, ip, printed, run, wait_for, write_private};
 use dccp_secure::PrivateKey;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -126,8 +126,7 @@ fn two_sites_without_translation() {
     }
     // Only traffic between the two LANs goes through the tunnel.
     let router = office.space("router");
-    let way = run("ip", &format!("-n {router} route get 198.18.0.1"));
-    assert!(String::from_utf8_lossy(&way.stdout).contains("dev eth0"));
+    assert!(ip(&format!("-n {router} route get 198.18.0.1")).contains("dev eth0"));
 }
 
 #[test]
@@ -172,10 +171,7 @@ fn a_network_of_ipv6_behind_a_client() {
     drop((inside_host.accept().unwrap(), outside));
     // After the tunnel is killed, nothing bypasses it, although another route exists.
     let router = office.space("router");
-    let way = || {
-        let route = run("ip", &format!("-n {router} -6 route get 2001:db8:ffff::1"));
-        String::from_utf8_lossy(&[route.stdout, route.stderr].concat()).into_owned()
-    };
+    let way = || printed(&run("ip", &format!("-n {router} -6 route get 2001:db8:ffff::1")));
     assert!(way().contains("dev mpdccp0"), "{}", way());
     office.ends[1].kill().unwrap();
     office.ends[1].wait().unwrap();

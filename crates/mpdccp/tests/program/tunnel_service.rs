@@ -1,6 +1,6 @@
 //! Tests the tunnel as a service: messages to the service manager, capabilities, and new keys.
 
-use crate::common::{Bed, SERVER, bed, set_mode, wait_for, write_private};
+use crate::common::{Bed, SERVER, bed, ip, set_mode, wait_for, write_private};
 use dccp_secure::{PresharedKey, PrivateKey};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -148,8 +148,7 @@ fn unneeded_privileges_are_dropped() {
     // The helper process can still add new routes and paths.
     bed.edit("c", "10.72.0.0/16", "10.73.0.0/16");
     assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
-    let routes = crate::common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
-    assert!(String::from_utf8_lossy(&routes.stdout).contains("10.73.0.0/16"));
+    assert!(ip(&format!("-n {} route show dev tunC", bed.space[0])).contains("10.73.0.0/16"));
     let more = ["path", "add", "three", "--interface", "p0", "--remote", crate::common::REMOTE[0]];
     assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
     wait_for("the new path is up", || bed.client_path("three")["state"] == "up");

@@ -159,13 +159,8 @@ fn reload_and_drain_reach_all_shards() {
     let text = std::fs::read_to_string(&file).unwrap();
     // Add a peer on shard 0 and remove one.
     std::fs::write(&file, format!("{}{}", text.replace(&peer("second", 3), ""), peer("third", 4))).unwrap();
-    let output = bed.tunnel("s", &["reload"]);
-    let words = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        words.contains("1 peer(s) added, 1 removed"),
-        "{words}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let words = bed.reload("s");
+    assert!(words.contains("1 peer(s) added, 1 removed"), "{words}");
     wait_for("the session of the removed peer has ended", || sessions(&bed) == [0, 1]);
     wait_for("its client is told", || bed.log("c2").contains("session closed: aborted by the peer"));
     let status = bed.status("s");

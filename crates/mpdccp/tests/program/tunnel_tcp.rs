@@ -292,12 +292,8 @@ fn connections_beyond_half_of_the_descriptors_travel_as_packets() {
 fn a_kill_switch_holds_for_connections() {
     let Some(mut bed) = bed() else { return };
     let far = at("198.18.0.1", 8_000);
-    for command in [
-        format!("-n {} addr add 198.18.0.1/32 dev lo", bed.space[1]),
-        format!("-n {} route add default via {}", bed.space[0], REMOTE[0]),
-    ] {
-        ip(&command);
-    }
+    ip(&format!("-n {} addr add 198.18.0.1/32 dev lo", bed.space[1]));
+    ip(&format!("-n {} route add default via {}", bed.space[0], REMOTE[0]));
     bed.allowed = "\"0.0.0.0/0\"".into();
     bed.up_with("tcp = \"streams\"", "default_route = true\nkill_switch = true");
     let listener = listen(&bed, 1, far);

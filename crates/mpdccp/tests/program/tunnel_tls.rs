@@ -30,10 +30,6 @@ fn over(bed: &Bed) -> [Value; 2] {
     ["one", "two"].map(|name| bed.client_path(name)["encapsulation"].clone())
 }
 
-fn all_up(bed: &Bed) -> bool {
-    ["one", "two"].iter().all(|name| bed.client_path(name)["state"] == "up")
-}
-
 fn ping(bed: &Bed) -> bool {
     bed.at_client("ping -c 3 -i 0.2 -W 5 10.71.0.1").status.success()
 }
@@ -66,7 +62,9 @@ fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
         bed.signal(end, Signal::KILL);
         bed.again(end);
         // The other end may still believe at first that its old session is open.
-        wait_for("both paths after kill -9", || ping(&bed) && all_up(&bed) && over(&bed) == ["tls", "tls"]);
+        wait_for("both paths after kill -9", || {
+            ping(&bed) && bed.has_both_paths("c") && over(&bed) == ["tls", "tls"]
+        });
     }
     let capture = std::fs::read(bed.path("c.pcap")).unwrap();
     assert!(!capture.is_empty());
@@ -80,29 +78,26 @@ fn auto_takes_tls_while_udp_is_blocked_and_returns() {
         return skipped("no nft");
     }
     bed.launch("encapsulation = \"auto\"");
-    wait_for("TLS on both paths", || all_up(&bed) && over(&bed) == ["tls", "tls"]);
+    wait_for("TLS on both paths", || bed.has_both_paths("c") && over(&bed) == ["tls", "tls"]);
     assert!(ping(&bed));
     assert!(block_udp(&bed, false));
-    wait_for("UDP on both paths", || {
-        ping(&bed);
-        over(&bed) == ["udp", "udp"]
-    });
+    let uses = |encapsulation: &str| {
+        wait_for(&format!("{encapsulation} on both paths"), || {
+            ping(&bed);
+            over(&bed) == [encapsulation; 2]
+        });
+    };
+    uses("udp");
     assert!(block_udp(&bed, true));
-    wait_for("TLS again", || {
-        ping(&bed);
-        over(&bed) == ["tls", "tls"]
-    });
+    uses("tls");
     wait_for("an echo", || ping(&bed));
     assert!(block_udp(&bed, false));
-    wait_for("UDP again", || {
-        ping(&bed);
-        over(&bed) == ["udp", "udp"]
-    });
+    uses("udp");
     // When the interface returns, its path gets a new UDP socket.
     run("ip", &format!("-n {} link del p0", bed.space[0]));
     wait_for("path one leaves with its interface", || bed.client_path("one")["state"] != "up");
     bed.link(0);
-    wait_for("path one returns by UDP", || all_up(&bed) && over(&bed) == ["udp", "udp"]);
+    wait_for("path one returns by UDP", || bed.has_both_paths("c") && over(&bed) == ["udp", "udp"]);
     bed.down();
     let log = bed.log("c");
     assert!(log.contains("path one: no answer over UDP; falling back to TLS over TCP"), "{log}");
@@ -183,7 +178,7 @@ fn strangers_get_no_more_than_their_share() {
     wait_for("the number per source is limited", || drops("tls_refused_source") > 0);
     wait_for("the count of failed handshakes", || drops("tls_handshake_failed") > 0);
     wait_for("silent connections time out", || drops("tls_timed_out") > 10);
-    assert!(all_up(&bed) && ping(&bed));
+    assert!(bed.has_both_paths("c") && ping(&bed));
     drop(many);
     bed.down();
 }

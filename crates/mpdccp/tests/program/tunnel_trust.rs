@@ -1,7 +1,7 @@
 //! Tests that the tunnel trusts neither ICMP nor other users of the host, and that an eavesdropper learns
 //! nothing.
 
-use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, set_mode, socket, wait_for};
+use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, ip, run, set_mode, socket, wait_for};
 use dccp_secure::PrivateKey;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn};
@@ -39,8 +39,7 @@ fn forge(bed: &Bed, victim: usize) {
     message.extend([0, 0, 0, 0, 0, 1, 0, 1]);
     icmp(&bed.space[1 - victim], from, message);
     wait_for("the forged MTU in the route cache", || {
-        let route = run("ip", &format!("-n {} route get {to}", bed.space[victim]));
-        String::from_utf8_lossy(&route.stdout).contains("mtu 552")
+        ip(&format!("-n {} route get {to}", bed.space[victim])).contains("mtu 552")
     });
 }
 
@@ -75,8 +74,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     for (space, to) in [(0, REMOTE[0]), (1, LOCAL[0])] {
         run("ip", &format!("-n {} route flush cache", bed.space[space]));
         wait_for("the route cache without the MTU", || {
-            let route = run("ip", &format!("-n {} route get {to}", bed.space[space]));
-            !String::from_utf8_lossy(&route.stdout).contains("mtu 552")
+            !ip(&format!("-n {} route get {to}", bed.space[space])).contains("mtu 552")
         });
     }
     (0..2).for_each(|victim| forge(&bed, victim));

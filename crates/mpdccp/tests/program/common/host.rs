@@ -24,10 +24,16 @@ pub(crate) fn run(program: &str, args: &str) -> Output {
     Command::new(program).args(args.split_whitespace()).output().unwrap()
 }
 
-/// Runs `ip`, which must succeed.
-pub(crate) fn ip(args: &str) {
+/// Runs `ip`, which must succeed. Returns what it prints.
+pub(crate) fn ip(args: &str) -> String {
     let output = run("ip", args);
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns all that a program printed.
+pub(crate) fn printed(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
 }
 
 pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {

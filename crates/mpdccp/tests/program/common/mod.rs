@@ -5,7 +5,7 @@ mod host;
 pub(crate) mod spaces;
 pub(crate) mod stream;
 
-pub(crate) use host::{able, ip, run, set_mode, skipped, wait_for, write_private};
+pub(crate) use host::{able, ip, printed, run, set_mode, skipped, wait_for, write_private};
 
 use dccp_secure::PrivateKey;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
