@@ -1,6 +1,6 @@
 //! Tests features of `mpdccp perf` that users of iperf3 expect, other than measurements.
 
-use crate::common::wait_for;
+use crate::common::{packets, wait_for};
 use crate::perf_ends::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -76,20 +76,12 @@ fn lines_say_what_was_asked_for() {
     assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
     let time = |record: &Value| record["time"].as_str().unwrap().to_owned();
     assert!(client.iter().all(|record| time(record).starts_with("20") && time(record).ends_with('Z')));
-    // The capture starts with a header of 24 bytes, followed by the raw IP packets, each preceded by a header
-    // of 16 bytes. The UDP packets with DCCP port 5001 belong to this test.
+    // The UDP packets with DCCP port 5001 belong to this test.
     let bytes = fs::read(pcap).unwrap();
-    let (mut at, mut ours) = (24, 0);
-    while at < bytes.len() {
-        let len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
-        let packet = &bytes[at + 16..at + 16 + len];
-        if packet[30..32] == 5001u16.to_be_bytes() {
-            ours += 1;
-            assert_eq!(packet[1] & 0xfc, 0xb8, "DSCP of {packet:?}");
-        }
-        at += 16 + len;
-    }
-    assert!(ours > 20, "{ours} packets");
+    let mut ours = packets(&bytes);
+    ours.retain(|packet| packet[30..32] == 5001u16.to_be_bytes());
+    assert!(ours.iter().all(|packet| packet[1] & 0xfc == 0xb8), "the DSCP of {ours:?}");
+    assert!(ours.len() > 20, "{} packets", ours.len());
 }
 
 #[test]

@@ -67,13 +67,21 @@ pub(crate) fn udp_payloads(pcap: &[u8]) -> Vec<Vec<u8>> {
 
 /// Returns the protocols and payloads of the packets in a raw IP capture.
 pub(crate) fn ip_payloads(pcap: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let split = |packet: &[u8]| {
+        let (protocol, header) = if packet[0] >> 4 == 4 { (packet[9], 20) } else { (packet[6], 40) };
+        (protocol, packet[header..].to_vec())
+    };
+    packets(pcap).into_iter().map(split).collect()
+}
+
+/// Returns the packets in a raw IP capture.
+pub(crate) fn packets(pcap: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let mut rest = &pcap[24..];
     while rest.len() >= 16 {
         let len = u32::from_ne_bytes(*rest[8..].first_chunk().unwrap()) as usize;
         let Some(packet) = rest.get(16..16 + len) else { break };
-        let (protocol, header) = if packet[0] >> 4 == 4 { (packet[9], 20) } else { (packet[6], 40) };
-        found.push((protocol, packet[header..].to_vec()));
+        found.push(packet);
         rest = &rest[16 + len..];
     }
     found
