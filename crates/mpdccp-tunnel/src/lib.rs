@@ -37,7 +37,6 @@ mod tunnel;
 mod watch;
 
 pub use action::{Action, Hook, HookEvent, Level, OpenPath, StateFile, TlsPath, line_start, put_line};
-pub use client::quota::date;
 pub use command::{Answer, Command, Keys, PeerKeys};
 pub use drops::DropReason;
 pub use host::{HostEvent, Interface, Looked, Sizes};

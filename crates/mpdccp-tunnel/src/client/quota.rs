@@ -11,6 +11,7 @@ use crate::status::PathReport;
 use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use time::OffsetDateTime;
 
 /// Interval between writes of the file. A power failure loses what was counted since the last write.
 const SAVE: Duration = Duration::from_secs(60);
@@ -49,30 +50,11 @@ fn is_counted(spec: &PathSpec) -> bool {
     spec.quota.is_some() || spec.cost.is_some()
 }
 
-/// Converts days since 1970 to year, month and day.
-pub fn date(mut days: u64) -> (u32, u32, u32) {
-    let leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let mut year = 1970;
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days as u32 + 1)
-}
-
 /// Returns the month (UTC) at `seconds` since 1970. Months begin on day `first`.
 fn month(seconds: u64, first: u32) -> u32 {
-    let (year, month, day) = date(seconds / 86_400);
-    (year * 12 + month - 1) - u32::from(day < first)
+    let time = OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (year, month, day) = time.to_calendar_date();
+    (year as u32 * 12 + month as u32 - 1) - u32::from(u32::from(day) < first)
 }
 
 impl Quotas {
@@ -182,16 +164,6 @@ impl Quotas {
 mod tests {
     use super::*;
     use crate::action::Action;
-
-    #[test]
-    fn dates() {
-        assert_eq!(date(0), (1970, 1, 1));
-        assert_eq!(date(11_016), (2000, 2, 29));
-        assert_eq!(date(11_017), (2000, 3, 1));
-        assert_eq!(date(20_818), (2026, 12, 31));
-        assert_eq!(date(47_540), (2100, 2, 28));
-        assert_eq!(date(47_541), (2100, 3, 1));
-    }
 
     #[test]
     fn months_begin_on_the_day_given() {

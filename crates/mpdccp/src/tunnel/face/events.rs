@@ -1,12 +1,13 @@
 //! Writes the log to standard error as text or JSON. Keeps the newest events for `tunnel events`.
 
 use crate::error::Error;
-use mpdccp_tunnel::{Level, date};
+use mpdccp_tunnel::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
+use time::OffsetDateTime;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -193,12 +194,10 @@ pub(crate) fn line(event: &Event, json: bool) -> Result<String, Error> {
     if json {
         return Ok(serde_json::to_string(event).map_err(std::io::Error::from)?);
     }
-    let seconds = event.time as u64;
-    let (year, month, day) = date(seconds / 86_400);
-    let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let time = OffsetDateTime::from_unix_timestamp(event.time as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (date, (h, m, s)) = (time.date(), time.to_hms());
     let ms = (event.time.fract() * 1e3) as u64;
-    let at = format!("{year}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}.{ms:03} UTC");
-    Ok(format!("{at} {:>5} {}", event.level, event.message))
+    Ok(format!("{date} {h:02}:{m:02}:{s:02}.{ms:03} UTC {:>5} {}", event.level, event.message))
 }
 
 #[cfg(test)]
