@@ -42,8 +42,7 @@ fn carry(world: &mut World) {
 /// The server restarts twice.
 #[test]
 fn a_restarted_server_begins_from_what_its_paths_carried() {
-    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
-    let mut world = up_with([one(), one()], "");
+    let mut world = up_with([ClientFile::of_one_server(), ClientFile::of_one_server()], "");
     carry(&mut world);
     // The server is killed. Its capacity file is at most a minute old.
     let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
@@ -72,8 +71,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
 /// The path is down for 30 s. The session continues on its other path.
 #[test]
 fn a_path_that_joins_again_begins_from_what_it_carried() {
-    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
-    let mut world = up_with([one(), one()], "");
+    let mut world = up_with([ClientFile::of_one_server(), ClientFile::of_one_server()], "");
     carry(&mut world);
     world.change(0, "p0", |access| access.up = false);
     world.run(Duration::from_secs(30));
@@ -91,9 +89,8 @@ fn a_path_that_joins_again_begins_from_what_it_carried() {
 
 #[test]
 fn paths_begin_afresh_without_careful_resume() {
-    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
     let off = server_text([true; CLIENTS], "careful_resume = false");
-    let mut world = World::new([one(), one()], &off);
+    let mut world = World::new([ClientFile::of_one_server(), ClientFile::of_one_server()], &off);
     world.run(SOON);
     carry(&mut world);
     assert_eq!(world.hosts[SERVERS[0]].saved.get(&StateFile::Capacities), None, "no capacity is stored");
@@ -129,9 +126,7 @@ fn a_foreign_source_is_dropped_and_counted() {
     packet[16..20].copy_from_slice(&inner(SERVERS[0]).octets());
     world.hosts[0].packet(world.now, mpdccp_tunnel::Packet::Interface(packet));
     world.run(SECOND);
-    let server = &world.hosts[SERVERS[0]];
-    let drops = server.tunnel.status(&server.endpoint, world.now, None).tun.drops;
-    assert_eq!(drops.get("bad_source"), Some(&1));
+    assert_eq!(world.status(SERVERS[0]).tun.drops.get("bad_source"), Some(&1));
 }
 
 #[test]
@@ -321,8 +316,7 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     world.reload(server, &of_peer("name = \"c0\"\nreceive_rate = \"1M\""));
     let carried = delivered(&mut world, 0, server);
     assert!(kept.contains(&carried), "{carried} from the peer");
-    let tunnel = &world.hosts[server];
-    assert!(tunnel.tunnel.status(&tunnel.endpoint, world.now, None).tun.drops["over_rate"] > 1_000);
+    assert!(world.status(server).tun.drops["over_rate"] > 1_000);
     world.reload(server, &of_peer("name = \"c0\""));
     let file = ClientFile { second: None, ..ClientFile::new() }.text(0);
     world.reload(0, &file.replace("interface =", "rate = \"1M\"\ninterface ="));
@@ -427,9 +421,7 @@ fn an_exhausted_pool_is_told_and_counted() {
     world.run(SOON);
     let given = world.hosts[..CLIENTS].iter().filter(|host| !host.addresses.is_empty()).count();
     assert_eq!(given, 1);
-    let server = &world.hosts[SERVERS[0]];
-    let status = server.tunnel.status(&server.endpoint, world.now, None);
-    assert!(status.tun.drops["no_address_to_assign"] >= 1);
+    assert!(world.status(SERVERS[0]).tun.drops["no_address_to_assign"] >= 1);
     assert!((0..CLIENTS).any(|n| logged(&world, n, "no free address left")));
 }
 
@@ -464,8 +456,7 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
 /// router's handshakes.
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
-    let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
-    let mut world = up_with([file, ClientFile::new()], "");
+    let mut world = up_with([ClientFile::of_one_server(), ClientFile::new()], "");
     world.hosts[0].clock = -(UNIX as i64);
     world.hosts[0].restart(world.now);
     world.run(Duration::from_secs(20));
@@ -635,10 +626,10 @@ fn a_peer_cannot_fill_the_log() {
 /// renew their keys.
 #[test]
 fn long_paths_open() {
-    for remote in ["\"198.51.100.1\"".to_owned(), ClientFile::new().remote] {
+    for file in [ClientFile::of_one_server(), ClientFile::new()] {
         for delay in [10, 300, 400] {
-            let file = ClientFile { remote: remote.clone(), ..ClientFile::new() };
-            let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
+            let (remote, files) = (&file.remote, [file.clone(), ClientFile::new()]);
+            let mut world = World::new(files, &server_text([true; CLIENTS], ""));
             world.delay = Duration::from_millis(delay);
             world.run(SECOND * 8);
             let server =

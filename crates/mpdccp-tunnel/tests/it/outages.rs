@@ -81,8 +81,7 @@ fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
 /// However often the clients retry, a server outage appears as a single outage in the log.
 #[test]
 fn a_server_that_is_away_is_no_stream_of_lines() {
-    let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
-    let mut world = up_with([one(), one()], "");
+    let mut world = up_with([ClientFile::of_one_server(), ClientFile::of_one_server()], "");
     world.hosts[0].log.clear();
     world.hosts[SERVERS[0]].stopped = true;
     talk(&mut world, SECOND * 120, 500);
@@ -167,7 +166,7 @@ fn back(world: &mut World) -> u64 {
 fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     for second in [None, Some(3)] {
         for (seconds, orderly) in [(1, true), (1, false), (7, true), (7, false), (29, true), (29, false)] {
-            let one = || ClientFile { remote: "\"198.51.100.1\"".into(), second, ..ClientFile::new() };
+            let one = || ClientFile { second, ..ClientFile::of_one_server() };
             let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
             world.run(SECOND * 15);
             if orderly {

@@ -109,9 +109,7 @@ fn a_server_is_not_left_because_its_answers_take_long() {
 /// One client does not answer the close, so the server waits. Meanwhile, the other client tries to reconnect.
 #[test]
 fn a_server_that_ends_opens_no_more_sessions() {
-    let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
-    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+    let mut world = up_with([ClientFile::of_one_server(), ClientFile::of_one_server()], "");
     for interface in ["p0", "p1"] {
         world.change(1, interface, |access| access.up = false);
     }

@@ -108,8 +108,7 @@ fn a_server_assigns_ipv6_addresses_where_the_paths_carry_less() {
     let world = up_with([file(""), file("mtu = 1200")], pool);
     assert_eq!((world.hosts[0].addresses.len(), world.hosts[0].mtu), (2, 1280));
     // This end's file allows no IPv6 address.
-    let host = &world.hosts[1];
-    let why = host.tunnel.status(&host.endpoint, world.now, None).no_address.unwrap();
+    let why = world.status(1).no_address.unwrap();
     assert!(why.contains("this end's mtu = 1200 is too small for IPv6"), "{why}");
 }
 
@@ -132,9 +131,8 @@ fn an_interface_that_ipv6_packets_enter_stays_wide_enough_for_them() {
 
 #[test]
 fn a_server_that_routes_ipv6_keeps_its_interface_wide_enough() {
-    let file = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
     let v4 = server_text([true, false], "");
-    let mut world = World::new([file(), file()], &v4);
+    let mut world = World::new([ClientFile::of_one_server(), ClientFile::of_one_server()], &v4);
     world.run(SECOND * 5);
     narrow(&mut world, "p0", 1300);
     narrow(&mut world, "p1", 1300);
@@ -304,8 +302,7 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
         }
         world.run(SECOND);
         let delivered = numbers.iter().filter(|number| world.delivered.contains_key(number)).count() as u64;
-        let host = &world.hosts[0];
-        let status = host.tunnel.status(&host.endpoint, world.now, None);
+        let status = world.status(0);
         let queue = status.peers[0].queue.clone().unwrap();
         let counted = status.tun.drops.values().sum::<u64>()
             + queue.dropped_old
@@ -323,8 +320,8 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
 fn the_first_large_packets_wait_for_no_probe() {
     for mtu in [1500, 1250] {
         for delay in [10, 300] {
-            let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
-            let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
+            let files = [ClientFile::of_one_server(), ClientFile::new()];
+            let mut world = World::new(files, &server_text([true; CLIENTS], ""));
             world.delay = Duration::from_millis(delay);
             for interface in ["p0", "p1"] {
                 world.hosts[0].access.get_mut(interface).unwrap().mtu = mtu;

@@ -57,6 +57,13 @@ impl World {
         std::mem::take(&mut self.hosts[host].told)
     }
 
+    /// Has the sockets of a host connect, as they were told. Returns the flow.
+    pub(crate) fn connects(&mut self, host: usize) -> Flow {
+        let flow = self.connecting(host);
+        self.says(host, Event::Connected(flow));
+        flow
+    }
+
     /// Returns the flow that the sockets of a host were told to connect.
     pub(crate) fn connecting(&mut self, host: usize) -> Flow {
         match &self.told(host)[..] {
@@ -66,16 +73,14 @@ impl World {
     }
 
     pub(crate) fn tcp(&self, host: usize) -> TcpStatus {
-        let host = &self.hosts[host];
-        host.tunnel.status(&host.endpoint, self.now, None).tcp.unwrap()
+        self.status(host).tcp.unwrap()
     }
 
     /// Opens a connection at the far end, which this end is then told to accept. Returns the flow at each
     /// end.
     fn half_open(&mut self, port: u16) -> [Flow; 2] {
         self.syn(0, 0, SERVER, port);
-        let far = self.connecting(SERVER);
-        self.says(SERVER, Event::Connected(far));
+        let far = self.connects(SERVER);
         self.told(SERVER);
         match &self.told(0)[..] {
             [Told::Accept { flow, .. }] => [*flow, far],

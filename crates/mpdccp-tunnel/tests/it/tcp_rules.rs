@@ -160,8 +160,7 @@ fn a_redundant_rule_has_bytes_on_both_paths() {
 fn the_packets_of_a_connection_have_its_dscp() {
     let mut world = world(STREAMS, STREAMS);
     world.syn_marked(0, (0, SERVER), 1_000, 46 << 2);
-    let far = world.connecting(SERVER);
-    world.says(SERVER, Event::Connected(far));
+    let far = world.connects(SERVER);
     let [Told::Accept { flow: near, .. }] = world.told(0)[..] else { panic!("no SYN was accepted") };
     world.says(0, Event::Connected(near));
     for (host, flow) in [(0, near), (SERVER, far)] {
@@ -271,27 +270,30 @@ fn quota_standby_and_cost_hold_for_the_bytes_of_streams() {
     }
 }
 
+/// The shards of the first server, as hosts.
+const SHARDS: [usize; 2] = [SERVER, SERVER + SERVERS.len()];
+
+/// Returns the shard that has a client's session.
+fn home(world: &World, client: usize) -> usize {
+    let name = format!("c{client}");
+    let is_home = |shard: &usize| world.hosts[*shard].tunnel.sessions().any(|(_, peer)| peer == name);
+    SHARDS.into_iter().find(is_home).unwrap()
+}
+
 #[test]
 fn each_shard_carries_the_connections_of_its_peers() {
     let sharded = format!("{STREAMS}\nshards = 2");
     let mut world = world(STREAMS, &sharded);
-    let shards = [SERVER, SERVER + SERVERS.len()];
-    let mut homes = Vec::new();
-    for client in 0..CLIENTS {
-        let name = format!("c{client}");
-        let is_home = |shard: &usize| world.hosts[*shard].tunnel.sessions().any(|(_, peer)| peer == name);
-        let home = shards.into_iter().find(is_home).unwrap();
-        homes.push(home);
+    let homes = [0, 1].map(|client| home(&world, client));
+    for (client, home) in homes.into_iter().enumerate() {
         world.syn(client, client, SERVER, 1_000);
-        let far = world.connecting(home);
-        world.says(home, Event::Connected(far));
+        world.connects(home);
         world.told(client);
         world.told(home);
         // Now the server's host connects. Either shard may read the packet.
-        for (port, reader) in (2_000u16..).zip(shards) {
+        for (port, reader) in (2_000u16..).zip(SHARDS) {
             world.syn(reader, SERVER, client, port);
-            let near = world.connecting(client);
-            world.says(client, Event::Connected(near));
+            world.connects(client);
             world.told(client);
             assert!(
                 matches!(world.told(home)[..], [Told::Accept { .. }]),
@@ -307,17 +309,13 @@ fn each_shard_carries_the_connections_of_its_peers() {
 fn every_shard_knows_the_addresses_that_the_first_gives() {
     let pool = format!("{STREAMS}\nshards = 2\n[assign]\npool = [\"10.0.0.0/29\"]\n");
     let mut world = world(&format!("{STREAMS}\naddresses = \"auto\""), &pool);
-    let shards = [SERVER, SERVER + SERVERS.len()];
-    let mut homes = Vec::new();
-    for client in 0..CLIENTS {
-        let (name, own) = (format!("c{client}"), world.address(client));
-        let is_home = |shard: &usize| world.hosts[*shard].tunnel.sessions().any(|(_, peer)| peer == name);
-        let home = shards.into_iter().find(is_home).unwrap();
-        homes.push(home);
+    let homes = [0, 1].map(|client| home(&world, client));
+    for (client, home) in homes.into_iter().enumerate() {
+        let own = world.address(client);
         // The client opens a connection, then the server. Either shard may read the packet.
         world.syn_from(client, own, SERVER, 1_000);
         world.connecting(home);
-        for (port, reader) in (2_000u16..).zip(shards) {
+        for (port, reader) in (2_000u16..).zip(SHARDS) {
             world.syn_with(reader, (inner(SERVER), own), port, 0);
             world.connecting(client);
         }
@@ -330,8 +328,7 @@ fn a_removed_peers_connections_are_reset_and_others_stay() {
     let mut world = world(STREAMS, STREAMS);
     let [near, far] = world.open(1_000);
     world.syn(1, 1, SERVER, 1_000);
-    let other = world.connecting(SERVER);
-    world.says(SERVER, Event::Connected(other));
+    world.connects(SERVER);
     world.told(1);
     world.told(SERVER);
     world.reload(SERVER, &server_text([false, true], STREAMS));
@@ -348,8 +345,7 @@ fn an_address_that_a_peer_has_no_more_takes_its_connections_with_it() {
     let mut world = world(&format!("{STREAMS}\naddresses = \"auto\""), &pool);
     let own = world.address(0);
     world.syn_from(0, own, SERVER, 1_000);
-    let far = world.connecting(SERVER);
-    world.says(SERVER, Event::Connected(far));
+    let far = world.connects(SERVER);
     world.told(0);
     world.told(SERVER);
     world.reload(SERVER, &pool_of(&pool, "10.0.7.0/29"));
@@ -371,8 +367,7 @@ fn two_clients_reach_each_other_through_the_servers_two_connections() {
         panic!("the host was not told to connect")
     };
     world.syn(SERVER, 0, 1, request.tuple.from.port());
-    let second = world.connecting(1);
-    world.says(1, Event::Connected(second));
+    world.connects(1);
     assert!(matches!(world.told(SERVER)[..], [Told::Accept { .. }]));
     world.says(SERVER, Event::Connected(first));
     assert!(matches!(world.told(0)[..], [Told::Accept { .. }]));
@@ -392,8 +387,7 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     assert!(world.reaches(0, other));
     // New connections and all packets go to the new server.
     world.syn(0, 0, other, 1_001);
-    let second = world.connecting(other);
-    world.says(other, Event::Connected(second));
+    world.connects(other);
     assert!(matches!(world.told(0)[..], [Told::Accept { .. }]));
     world.told(SERVER);
     for bulk in [&mut up, &mut down] {

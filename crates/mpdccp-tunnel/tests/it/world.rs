@@ -5,7 +5,7 @@ use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
 use dccp_secure::PrivateKey;
 use mpdccp_linkem::InFlight;
-use mpdccp_tunnel::status::{PathReport, PeerStatus};
+use mpdccp_tunnel::status::{PathReport, PeerStatus, Status};
 use mpdccp_tunnel::{Command, HostEvent, Packet};
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +61,11 @@ impl ClientFile {
     pub(crate) fn new() -> ClientFile {
         let remote = "[\"198.51.100.1\", \"198.51.100.2\"]".into();
         ClientFile { interface: "p0", second: Some(3), quota: false, v6: false, remote, extra: String::new() }
+    }
+
+    /// A client that knows only the first server.
+    pub(crate) fn of_one_server() -> ClientFile {
+        ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() }
     }
 
     pub(crate) fn text(&self, client: usize) -> String {
@@ -428,6 +433,11 @@ impl World {
         let peer = self.peer(client, "hub")?;
         let path = peer.paths.iter().find(|path| is_up(path))?;
         SERVERS.into_iter().find(|s| path.remote.starts_with(&server_ip(*s).to_string()))
+    }
+
+    pub(crate) fn status(&self, host: usize) -> Status {
+        let host = &self.hosts[host];
+        host.tunnel.status(&host.endpoint, self.now, None)
     }
 
     pub(crate) fn peer(&self, host: usize, name: &str) -> Option<PeerStatus> {
