@@ -71,8 +71,7 @@ struct End {
     sockets: Mutex<Option<SocketsHandle>>,
     /// The number of each flow at the other end.
     twin: Mutex<HashMap<Flow, Flow>>,
-    /// Number of packets that were not proxied.
-    packets: AtomicU64,
+    /// Number of TCP segments that were not proxied.
     segments: AtomicU64,
 }
 
@@ -100,7 +99,6 @@ impl Pair {
                 tun,
                 sockets: Mutex::new(None),
                 twin: Mutex::new(HashMap::new()),
-                packets: AtomicU64::new(0),
                 segments: AtomicU64::new(0),
             })
         };
@@ -169,7 +167,6 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
                 });
             match verdict {
                 Verdict::Packet => {
-                    own.packets.fetch_add(1, Ordering::Relaxed);
                     if Segment::parse(packet).is_some() {
                         own.segments.fetch_add(1, Ordering::Relaxed);
                     }
