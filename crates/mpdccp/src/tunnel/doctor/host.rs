@@ -4,6 +4,7 @@ use super::finding::Finding;
 use super::line::Line;
 use super::plan::Plan;
 use super::system::{self, Interface};
+use crate::tunnel::host::routes::forwards;
 use ipnet::IpNet;
 use mpdccp_tunnel::config::{Config, Encapsulation, Peer, Routes};
 use std::net::IpAddr;
@@ -119,7 +120,7 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
             ));
         }
         let lan = here.iter().find(|interface| is_lan(interface, plan.cfg, lines, v4));
-        if let (Some(lan), false, false) = (lan, nets.is_empty(), system::forwards(v4)) {
+        if let (Some(lan), false, false) = (lan, nets.is_empty(), forwards(v4)) {
             found.push(Finding::fault(
                 "forwarding",
                 format!(
@@ -254,7 +255,7 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     let only_hosts = peers(cfg).flat_map(|peer| &peer.allowed_ips).all(host) && cfg.assign.is_none();
     for (v4, version, fix) in FORWARDING {
         let used = cfg.addresses.iter().any(|net| net.addr().is_ipv4() == v4);
-        if !used || system::forwards(v4) {
+        if !used || forwards(v4) {
             continue;
         }
         let message = format!(

@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::probe::{Over, Prober};
 use super::reach::{self, Evidence};
 use super::system::{self, Interface, Route};
-use crate::tunnel::host::routes::MARK;
+use crate::tunnel::host::routes::{MARK, sysctl};
 use dccp_net::{Bind, Clock};
 use dccp_secure::Reason;
 use mpdccp_tunnel::TlsPath;
@@ -234,8 +234,7 @@ impl Line {
             )),
         }
         if remote.is_ipv4() && system::is_strict(name) && found.is_empty() {
-            let masked =
-                system::sysctl(&format!("net/ipv4/conf/{name}/src_valid_mark")).is_some_and(|v| v == "1");
+            let masked = sysctl(&format!("net/ipv4/conf/{name}/src_valid_mark")).is_some_and(|v| v == "1");
             if !masked {
                 more.clear();
             }

@@ -228,13 +228,10 @@ fn only_file() -> Result<PathBuf, Error> {
     let mut files: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     files.sort();
-    match (files.pop(), files.len()) {
-        (Some(file), 0) => Ok(file),
-        (None, _) => {
-            Err(Error::usage(format!("no configuration in {DIRECTORY}; give one with --config FILE")))
-        }
-        (Some(last), _) => {
-            files.push(last);
+    match &files[..] {
+        [file] => Ok(file.clone()),
+        [] => Err(Error::usage(format!("no configuration in {DIRECTORY}; give one with --config FILE"))),
+        _ => {
             let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             Err(Error::usage(format!(
                 "several configurations found; choose one with --config: {}",

@@ -1,6 +1,6 @@
 //! Asks Linux about interfaces, routes, filters and name servers.
 
-use crate::tunnel::host::routes::ip;
+use crate::tunnel::host::routes::{ip, sysctl};
 use ipnet::IpNet;
 use serde_json::Value;
 use std::fs::read_to_string;
@@ -133,22 +133,11 @@ pub(crate) fn is_silent(gateway: IpAddr, device: &str) -> bool {
     shown.iter().any(|shown| shown["state"].as_array().is_some_and(|states| states.iter().any(dead)))
 }
 
-/// Returns the value of a sysctl setting.
-pub(crate) fn sysctl(name: &str) -> Option<String> {
-    Some(read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
-}
-
 /// Returns whether the interface has a strict reverse path filter, which drops a packet if the route to its
 /// source goes through another interface.
 pub(crate) fn is_strict(device: &str) -> bool {
     let of = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
     of("all").unwrap_or(0).max(of(device).unwrap_or(0)) == 1
-}
-
-/// Returns whether this host forwards packets between interfaces.
-pub(crate) fn forwards(v4: bool) -> bool {
-    let name = if v4 { "net/ipv4/ip_forward" } else { "net/ipv6/conf/all/forwarding" };
-    sysctl(name).is_some_and(|value| value != "0")
 }
 
 /// Returns how many datagrams this host has dropped because a socket buffer was full.

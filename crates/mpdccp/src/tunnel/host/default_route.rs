@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::guard::Guard;
-use crate::tunnel::host::routes::{LASTING, MARK, ip, lacks_ipv6};
+use crate::tunnel::host::routes::{LASTING, MARK, ip, lacks_ipv6, sysctl};
 use dccp_net::has_ipv6;
 use mpdccp_tunnel::config::Config;
 use std::sync::{Arc, Mutex};
@@ -281,10 +281,8 @@ fn rule(args: &[&str]) -> Result<(), String> {
 fn warn_of_strict_filters(cfg: &Config) {
     let names = std::fs::read_dir("/proc/sys/net/ipv4/conf").into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    let of = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
-        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-    };
+    let value = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
+    let of = |name: &str| value(name).unwrap_or(0);
     let strict = strict(cfg, names, of);
     if !strict.is_empty() {
         tracing::warn!(

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, remedy};
 use crate::keys::read_secret;
+use crate::tunnel::host::routes::forwards;
 use dccp_net::{Clock, Core};
 use dccp_secure::{
     Aead, Channels, HostFacts, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings,
@@ -34,9 +35,7 @@ pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     if cfg.is_client() {
         return;
     }
-    let on =
-        |name: &str| std::fs::read_to_string(format!("/proc/sys/net/{name}")).is_ok_and(|v| v.trim() != "0");
-    let forwards = [on("ipv4/ip_forward"), on("ipv6/conf/all/forwarding")];
+    let forwards = [true, false].map(forwards);
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 

@@ -18,10 +18,19 @@ pub(crate) const LASTING: [&str; 2] = ["protocol", "kernel"];
 /// Returns whether the kernel refuses IPv6 addresses of an interface and IPv6 routes into it. For interfaces
 /// that do not exist yet, `interface` is `default`.
 pub(crate) fn lacks_ipv6(interface: &str) -> bool {
-    match std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")) {
-        Ok(text) => text.trim() == "1",
-        Err(_) => !has_ipv6(),
-    }
+    sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"))
+        .map_or_else(|| !has_ipv6(), |value| value == "1")
+}
+
+/// Returns the value of a sysctl setting.
+pub(crate) fn sysctl(name: &str) -> Option<String> {
+    Some(std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
+}
+
+/// Returns whether this host forwards packets between interfaces.
+pub(crate) fn forwards(v4: bool) -> bool {
+    let name = if v4 { "net/ipv4/ip_forward" } else { "net/ipv6/conf/all/forwarding" };
+    sysctl(name).is_some_and(|value| value != "0")
 }
 
 /// How to change a route.
