@@ -10,16 +10,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub struct ByteStream(pub(super) crate::ByteStream);
 
 impl ByteStream {
-    /// See [`crate::ByteStream::id`].
-    pub fn id(&self) -> u64 {
-        self.0.id()
-    }
-
-    /// See [`crate::ByteStream::end`].
-    pub fn end(&self) {
-        self.0.end();
-    }
-
     /// See [`crate::ByteStream::finish`].
     ///
     /// # Errors
@@ -28,9 +18,10 @@ impl ByteStream {
         std::future::poll_fn(|cx| self.0.poll_finish(cx)).await
     }
 
-    /// See [`crate::ByteStream::reset`].
-    pub fn reset(&self, code: u16) {
-        self.0.reset(code);
+    same_as! { "ByteStream":
+        id() -> u64;
+        end();
+        reset(code: u16);
     }
 }
 

@@ -29,6 +29,16 @@
 //! # }
 //! ```
 
+/// Defines methods that do not wait, so they only call the method of the same name of the blocking type.
+macro_rules! same_as {
+    ($of:literal: $($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)+) => {$(
+        #[doc = concat!("See [`crate::", $of, "::", stringify!($name), "`].")]
+        pub fn $name(&self, $($argument: $type),*) $(-> $result)? {
+            self.0.$name($($argument),*)
+        }
+    )+};
+}
+
 mod byte_stream;
 mod task;
 
@@ -84,33 +94,11 @@ impl Listener {
         accepted.await.map(Connection)
     }
 
-    /// See [`crate::Listener::send_listen`].
-    ///
-    /// # Errors
-    /// As for [`crate::Listener::send_listen`].
-    pub fn send_listen(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
-        self.0.send_listen(client, dccp_port)
-    }
-
-    /// See [`crate::Listener::add_peer`].
-    ///
-    /// # Errors
-    /// As for [`crate::Listener::add_peer`].
-    pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
-        self.0.add_peer(key, preshared)
-    }
-
-    /// See [`crate::Listener::remove_peer`].
-    ///
-    /// # Errors
-    /// As for [`crate::Listener::remove_peer`].
-    pub fn remove_peer(&self, key: PublicKey) -> Result<(), ConnectError> {
-        self.0.remove_peer(key)
-    }
-
-    /// See [`crate::Listener::local_addr`].
-    pub fn local_addr(&self) -> SocketAddr {
-        self.0.local_addr()
+    same_as! { "Listener":
+        send_listen(client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError>;
+        add_peer(key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError>;
+        remove_peer(key: PublicKey) -> Result<(), ConnectError>;
+        local_addr() -> SocketAddr;
     }
 }
 
@@ -199,22 +187,6 @@ impl Connection {
         self.0.tell_of(sent)
     }
 
-    /// See [`crate::Connection::try_send`].
-    ///
-    /// # Errors
-    /// As for [`crate::Connection::try_send`].
-    pub fn try_send(&self, data: &[u8]) -> Result<(), SendError> {
-        self.0.try_send(data)
-    }
-
-    /// See [`crate::Connection::try_send_bytes`].
-    ///
-    /// # Errors
-    /// As for [`crate::Connection::try_send_bytes`].
-    pub fn try_send_bytes(&self, data: Bytes) -> Result<(), SendError> {
-        self.0.try_send_bytes(data)
-    }
-
     /// See [`crate::Connection::try_send_many`].
     ///
     /// # Errors
@@ -244,30 +216,6 @@ impl Connection {
         self.0.here(RecvError::Forked)?;
         let stream = &self.0.stream;
         stream.readable.wait_async(&stream.state, |s| s.recv_many(into, most)).await
-    }
-
-    /// See [`crate::Connection::try_recv`].
-    ///
-    /// # Errors
-    /// As for [`crate::Connection::try_recv`].
-    pub fn try_recv(&self) -> Result<Vec<u8>, RecvError> {
-        self.0.try_recv()
-    }
-
-    /// See [`crate::Connection::poll_recv`].
-    ///
-    /// # Errors
-    /// As for [`crate::Connection::poll_recv`].
-    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Bytes, RecvError>> {
-        self.0.poll_recv(cx)
-    }
-
-    /// See [`crate::Connection::poll_send_ready`].
-    ///
-    /// # Errors
-    /// As for [`crate::Connection::poll_send_ready`].
-    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        self.0.poll_send_ready(cx)
     }
 
     /// See [`crate::Connection::open_stream`].
@@ -307,26 +255,11 @@ impl Connection {
         stream.happened.wait_async(&stream.state, |s| s.finished()).await
     }
 
-    /// See [`crate::Connection::abort`].
-    pub fn abort(&self) {
-        self.0.abort();
-    }
-
-    /// See [`crate::Connection::abort_with`].
-    pub fn abort_with(&self, why: &str) {
-        self.0.abort_with(why);
-    }
-
     /// Waits for the next event. Returns `None` after [`Event::Closed`].
     pub async fn event(&self) -> Option<Event> {
         self.0.here(()).ok()?;
         let stream = &self.0.stream;
         stream.happened.wait_async(&stream.state, |s| s.event()).await
-    }
-
-    /// See [`crate::Connection::try_event`].
-    pub fn try_event(&self) -> Option<Event> {
-        self.0.try_event()
     }
 
     /// See [`crate::Connection::stats`].
@@ -346,21 +279,6 @@ impl Connection {
         added.unwrap_or(Err(ConnectError::Refused(Reason::Aborted)))
     }
 
-    /// See [`crate::Connection::remove_path`].
-    pub fn remove_path(&self, path: PathId) {
-        self.0.remove_path(path);
-    }
-
-    /// See [`crate::Connection::set_priority`].
-    pub fn set_priority(&self, path: PathId, priority: u8) {
-        self.0.set_priority(path, priority);
-    }
-
-    /// See [`crate::Connection::path_changed`].
-    pub fn path_changed(&self, path: PathId) {
-        self.0.path_changed(path);
-    }
-
     /// See [`crate::Connection::set_ccid`].
     ///
     /// # Errors
@@ -374,49 +292,27 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// See [`crate::Connection::probe`].
-    pub fn probe(&self, rate: Rate, duration: Duration) {
-        self.0.probe(rate, duration);
-    }
-
-    /// See [`crate::Connection::max_datagram_size`].
-    pub fn max_datagram_size(&self) -> usize {
-        self.0.max_datagram_size()
-    }
-
-    /// See [`crate::Connection::is_multipath`].
-    pub fn is_multipath(&self) -> bool {
-        self.0.is_multipath()
-    }
-
-    /// See [`crate::Connection::end`].
-    pub fn end(&self) -> Option<Reason> {
-        self.0.end()
-    }
-
-    /// See [`crate::Connection::peer_said`].
-    pub fn peer_said(&self) -> Option<String> {
-        self.0.peer_said()
-    }
-
-    /// See [`crate::Connection::service`].
-    pub fn service(&self) -> Option<ServiceCode> {
-        self.0.service()
-    }
-
-    /// See [`crate::Connection::peer_addr`].
-    pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.0.peer_addr()
-    }
-
-    /// See [`crate::Connection::local_addr`].
-    pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.0.local_addr()
-    }
-
-    /// See [`crate::Connection::peer_key`].
-    pub fn peer_key(&self) -> Option<PublicKey> {
-        self.0.peer_key()
+    same_as! { "Connection":
+        try_send(data: &[u8]) -> Result<(), SendError>;
+        try_send_bytes(data: Bytes) -> Result<(), SendError>;
+        try_recv() -> Result<Vec<u8>, RecvError>;
+        poll_recv(cx: &mut Context<'_>) -> Poll<Result<Bytes, RecvError>>;
+        poll_send_ready(cx: &mut Context<'_>) -> Poll<Result<(), SendError>>;
+        abort();
+        abort_with(why: &str);
+        try_event() -> Option<Event>;
+        remove_path(path: PathId);
+        set_priority(path: PathId, priority: u8);
+        path_changed(path: PathId);
+        probe(rate: Rate, duration: Duration);
+        max_datagram_size() -> usize;
+        is_multipath() -> bool;
+        end() -> Option<Reason>;
+        peer_said() -> Option<String>;
+        service() -> Option<ServiceCode>;
+        peer_addr() -> Option<SocketAddr>;
+        local_addr() -> Option<SocketAddr>;
+        peer_key() -> Option<PublicKey>;
     }
 
     /// Runs `job` on the data thread. Returns `None` if the thread has ended.
