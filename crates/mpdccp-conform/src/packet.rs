@@ -6,29 +6,9 @@ use crate::option::{self, Opt};
 use crate::value::{Value, read as number};
 use dccp_wire::PacketType;
 
-/// The packet types, with their names from RFC 4340 section 5.1 and RFC 5596.
-const TYPES: &[(&str, PacketType)] = &[
-    ("Request", PacketType::Request),
-    ("Response", PacketType::Response),
-    ("Data", PacketType::Data),
-    ("Ack", PacketType::Ack),
-    ("DataAck", PacketType::DataAck),
-    ("CloseReq", PacketType::CloseReq),
-    ("Close", PacketType::Close),
-    ("Reset", PacketType::Reset),
-    ("Sync", PacketType::Sync),
-    ("SyncAck", PacketType::SyncAck),
-    ("Listen", PacketType::Listen),
-];
-
-/// Returns the packet type with this name.
+/// Returns the packet type with this name, which is that of RFC 4340 section 5.1 or RFC 5596.
 pub fn ptype(name: &str) -> Option<PacketType> {
-    TYPES.iter().find(|(n, _)| *n == name).map(|(_, t)| *t)
-}
-
-/// Returns the name of a packet type.
-pub fn name(ptype: PacketType) -> &'static str {
-    TYPES.iter().find(|(_, t)| *t == ptype).map_or("reserved", |(n, _)| n)
+    (0..=10).map(PacketType::from_number).find(|ptype| format!("{ptype:?}") == name)
 }
 
 /// A packet to send. Numbers too large for their field are truncated.
@@ -142,7 +122,7 @@ impl Packet {
         }
         let extended = at(8, 1)? & 1 == 1;
         if !extended && !ptype.allows_short() {
-            return Err(format!("a {} has short sequence numbers", name(ptype)));
+            return Err(format!("a {ptype:?} has short sequence numbers"));
         }
         let mut fields: Vec<(&'static str, usize, Value)> = Vec::new();
         let mut put = |name, width, value| fields.push((name, width, Value::Number(value, width)));
@@ -198,7 +178,7 @@ impl Packet {
 
 impl std::fmt::Display for Packet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(name(self.ptype))?;
+        write!(f, "{:?}", self.ptype)?;
         for (name, _, value) in &self.fields {
             let idle = matches!(
                 (*name, value),

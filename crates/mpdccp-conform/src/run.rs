@@ -3,7 +3,7 @@
 
 use crate::expr::{Expr, Scope};
 use crate::option;
-use crate::packet::{self, Outgoing, Packet};
+use crate::packet::{Outgoing, Packet};
 use crate::script::{Action, Match, Script, Send, Step};
 use crate::value::Value;
 use dccp_wire::{PacketType, Seq};
@@ -217,25 +217,30 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// Returns the next packet of a flow, with the default value of each field.
+    fn packet(&self, flow: usize, ptype: PacketType) -> Outgoing {
+        let flow = &self.flows[flow];
+        Outgoing {
+            ptype,
+            ports: (flow.place.port, self.target.port),
+            seq: flow.next,
+            ack: flow.gsr.unwrap_or_default().value(),
+            service: self.target.service,
+            reset: [0; 4],
+            cc: (0, 0),
+            extended: true,
+            offset: None,
+            kind: None,
+            options: Vec::new(),
+            data: Vec::new(),
+        }
+    }
+
     fn send(&mut self, send: &Send) -> Result<(), String> {
         for i in 1..=send.times {
             self.names.insert("i".into(), Bound::Value(Value::Number(i, 0)));
             let number = |expr: &Expr| expr.value(self)?.number();
-            let flow = &self.flows[self.current];
-            let mut out = Outgoing {
-                ptype: send.ptype,
-                ports: (flow.place.port, self.target.port),
-                seq: flow.next,
-                ack: flow.gsr.unwrap_or_default().value(),
-                service: self.target.service,
-                reset: [0; 4],
-                cc: (0, 0),
-                extended: true,
-                offset: None,
-                kind: None,
-                options: Vec::new(),
-                data: Vec::new(),
-            };
+            let mut out = self.packet(self.current, send.ptype);
             let (mut counted, mut cut, mut damage) = (true, None, 0);
             for (field, expr) in &send.fields {
                 let place = ["code", "data1", "data2", "data3"].iter().position(|name| name == field);
@@ -423,30 +428,13 @@ impl<'a> Runner<'a> {
     /// Resets the connections that are still open, so that the target does not keep their state.
     fn leave(&mut self) {
         for at in 0..self.flows.len() {
-            let flow = &self.flows[at];
-            let Some(gsr) = flow.gsr.filter(|_| !flow.ended) else { continue };
-            let reset = Outgoing {
-                ptype: PacketType::Reset,
-                ports: (flow.place.port, self.target.port),
-                seq: flow.next,
-                ack: gsr.value(),
-                service: 0,
-                reset: [2, 0, 0, 0],
-                cc: (0, 0),
-                extended: true,
-                offset: None,
-                kind: None,
-                options: Vec::new(),
-                data: Vec::new(),
-            };
+            if self.flows[at].ended || self.flows[at].gsr.is_none() {
+                continue;
+            }
+            let reset = Outgoing { reset: [2, 0, 0, 0], ..self.packet(at, PacketType::Reset) };
             // Ignore errors: the test's result is already known.
             let _ = self.net.send(at, reset.bytes(), 0);
-            self.trace.push(format!(
-                "{:7.3} {} > {} (end of the test)",
-                self.net.now().as_secs_f64(),
-                self.flows[at].name,
-                packet::name(PacketType::Reset)
-            ));
+            self.note('>', at, "Reset (end of the test)");
         }
     }
 }
