@@ -388,8 +388,7 @@ fn timestamps_are_echoed_once_in_a_round_trip() {
 /// A Timestamp Echo refers to an older packet than the one acknowledged by the same Ack.
 #[test]
 fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
-    let config = || Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
-    let mut net = Net::open(config(), config());
+    let mut net = open(5);
     net.network = Box::new(|_| Fate::Drop);
     net.send(CLIENT, b"x");
     net.run(Duration::from_millis(40));

@@ -146,17 +146,6 @@ fn multipath_needs_both_ends() {
 }
 
 #[test]
-fn a_bad_service_code_is_refused() {
-    for (client, server) in [(1, 2), (u32::MAX, u32::MAX)] {
-        let cfg = |service_code| Config { service_code, ..Config::default() };
-        let mut net = Net::new(cfg(client), cfg(server));
-        net.run(Duration::from_secs(1));
-        assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
-        assert_eq!(net.state(SERVER), State::Closed);
-    }
-}
-
-#[test]
 fn changes_after_the_handshake_are_repeated_with_back_off() {
     let is_change = |s: &Sent| {
         s.packet().options().flatten().any(|o| matches!(o, Opt::ChangeL(feature::SEQUENCE_WINDOW, _)))

@@ -23,6 +23,7 @@ fn a_server_takes_each_of_its_service_codes() {
             assert_eq!(net.end(SERVER).service_code(), asked);
         } else {
             assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
+            assert_eq!(net.state(SERVER), State::Closed);
         }
     }
     // The server does not accept the reserved code, even if it is on its list.
@@ -339,7 +340,7 @@ fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
 /// times.
 #[test]
 fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
-    let mut net = both(Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() });
+    let mut net = open(5);
     for _ in 0..50 {
         net.send(CLIENT, b"x");
         net.run(Duration::from_millis(10));
@@ -368,8 +369,7 @@ fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
 #[test]
 fn a_new_path_is_found_out_about_anew() {
     for ccid in [2, 3, 4, 5, 7, 250] {
-        let config = Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
-        let mut net = both(config);
+        let mut net = open(ccid);
         let fresh = net.end(CLIENT).tx_view().unwrap().cwnd.bytes(1500);
         for _ in 0..2000 {
             net.send(CLIENT, &[0; 1000]);

@@ -69,8 +69,7 @@ fn an_answer_reports_dropped_data() {
 /// CCID 3 reports losses only on Acks, so the answer to a Sync reports none.
 #[test]
 fn an_answer_leaves_the_report_of_ccid_3_to_an_ack() {
-    let cfg = Config { tx_ccids: vec![3], rx_ccids: vec![3], ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = open(3);
     net.send(CLIENT, b"data");
     net.pump();
     let data = net.last(CLIENT).bytes.clone();
@@ -86,8 +85,7 @@ fn an_answer_leaves_the_report_of_ccid_3_to_an_ack() {
 /// would exchange Syncs and Acks forever.
 #[test]
 fn answers_cause_one_ack_for_the_newest_packet() {
-    let cfg = Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = open(5);
     (0..8).for_each(|_| net.send(CLIENT, b"data"));
     net.run(Duration::from_secs(1));
     let next = net.next_from(CLIENT, PacketType::Sync);
@@ -107,8 +105,7 @@ fn answers_cause_one_ack_for_the_newest_packet() {
 #[test]
 fn a_probe_does_not_replace_a_sync_that_resynchronises() {
     let silent = || {
-        let cfg = Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
-        let mut net = Net::open(cfg.clone(), cfg);
+        let mut net = open(5);
         (0..8).for_each(|_| net.send(CLIENT, b"data"));
         net.run(Duration::from_secs(1));
         net.network = Box::new(|_| Fate::Drop);

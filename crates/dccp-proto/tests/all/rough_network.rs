@@ -151,8 +151,7 @@ fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
 /// Returns the number of packets delivered in two seconds, after three seconds in which the ends learn how
 /// late packets are.
 fn delivered_late(ccid: u8, seed: u64) -> usize {
-    let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
-    let mut net = Net::open(config(), config());
+    let mut net = open(ccid);
     let late = Duration::from_millis(200);
     net.network = Rough { late, late_share: 100, lost: 0, doubled: 0, marked: 0, seed }.network();
     let mut run = |steps: u64| {

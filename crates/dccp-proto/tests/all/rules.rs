@@ -216,8 +216,7 @@ fn the_options_of_a_reset_are_read_before_it_ends_anything() {
 #[test]
 fn options_of_tfrc_mean_nothing_on_data() {
     for ccid in [3, 4] {
-        let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
-        let mut net = Net::open(config(), config());
+        let mut net = open(ccid);
         for _ in 0..20 {
             net.send(CLIENT, &[1; 500]);
             net.send(SERVER, &[1; 500]);
@@ -262,8 +261,7 @@ fn either_ack_vector_is_read_alike() {
 #[test]
 fn corrupt_data_is_a_loss_event_of_tfrc() {
     for (corrupt, lossless) in [(false, true), (true, false)] {
-        let config = || Config { tx_ccids: vec![3], rx_ccids: vec![3], ..Config::default() };
-        let mut net = Net::open(config(), config());
+        let mut net = open(3);
         for _ in 0..10 {
             net.send(CLIENT, &[1; 500]);
             net.run(Duration::from_millis(100));

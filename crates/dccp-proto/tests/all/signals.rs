@@ -2,14 +2,9 @@
 
 use crate::common::*;
 use dccp_proto::Side;
-use dccp_proto::{Config, Ecn, Gate, State, Why};
+use dccp_proto::{Ecn, Gate, State, Why};
 use dccp_wire::{PacketType, feature};
 use mpdccp_units::Duration;
-
-fn open(ccid: u8) -> Net {
-    let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
-    Net::open(config(), config())
-}
 
 /// Sends 200 packets from the client, ten every 100 ms.
 fn talk(net: &mut Net) {

@@ -81,6 +81,12 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Opens a connection that uses the same CCID in both directions.
+pub fn open(ccid: u8) -> Net {
+    let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
+    Net::open(config(), config())
+}
+
 /// Returns a client that has received a Response with these options, the Response's header, and the time. The
 /// client's Ack carries the options `extra`.
 pub fn answered(extra: &[u8], options: &[u8]) -> (Connection, Header, Time) {
