@@ -7,9 +7,7 @@ use mpdccp_lab::summary::Run;
 use mpdccp_lab::{Fate, Plan, ReceivedPacket, RunRecord, Scenario};
 
 fn stats(run: &RunRecord) -> Run {
-    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
-    let variant = scenario.variant(&run.label).unwrap();
-    run_stats(&Plan { scenario: &scenario, variant, cell: &scenario.cells[0], repeat: 0, seed: 7 }, run)
+    stats_of(crate::common::SCENARIO, run)
 }
 
 fn near(a: f64, b: f64) -> bool {

@@ -12,6 +12,10 @@ fn scenario(path: &str, variant: &str, flows: &str) -> String {
     )
 }
 
+/// A flow that always has data to send.
+const BULK: &str =
+    "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
+
 #[test]
 fn everything_comes_back_and_a_window_takes_rounds() {
     const TEN: &str = "[[flow]]\nname = \"ten\"\nkind = \"udp\"\npayload = 1400\nrate = \"100 Mbit/s\"\nstop_s = 0.00111\necho = true\n";
@@ -110,8 +114,6 @@ fn a_higher_ack_ratio_sends_less_back() {
 
 #[test]
 fn packets_that_overtake_each_other_leave_no_path_empty() {
-    const BULK: &str =
-        "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
     // Some packets are late by more than the round-trip time of fast packets, from which the RTT samples
     // come.
     let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
@@ -144,8 +146,6 @@ fn short_flows_go_beside_a_plain_connection() {
 
 #[test]
 fn unbounded_sources_are_left_out() {
-    const BULK: &str =
-        "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
     let lacks = |variant: &str| {
         let scenario = parse(&scenario("", variant, BULK));
         let (variant, cell) = (&scenario.variants[0], scenario.headline());
@@ -158,8 +158,6 @@ fn unbounded_sources_are_left_out() {
 /// The sender's queue may have room for fewer packets than a backlogged source usually keeps in it.
 #[test]
 fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
-    const BULK: &str =
-        "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
     let text = scenario("", "ccid = 5", BULK).replace("queue_packets = 100", "queue_packets = 1");
     let (_, stats) = run(&parse(&text), "c", "base");
     assert!(stats.metrics["rx_mbps"] > 8.0 && stats.metrics["lost_pct"] < 5.0, "{stats:?}");
@@ -190,11 +188,7 @@ fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
 fn a_loaded_return_path_does_not_slow_bbr() {
     let mbps = |ccid: u8| {
         let reverse = "reverse = { jitter = { by = \"100 ms\", memory = \"500 ms\" } }";
-        let text = scenario(
-            reverse,
-            &format!("ccid = {ccid}"),
-            "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n",
-        );
+        let text = scenario(reverse, &format!("ccid = {ccid}"), BULK);
         let text =
             text.replace("rate = \"10 Mbit/s\"\nowd = \"50 ms\"", "rate = \"50 Mbit/s\"\nowd = \"10 ms\"");
         run(&parse(&text), "c", "base").1.metrics["rx_mbps"]
@@ -213,8 +207,7 @@ fn access_links_are_used_about_as_tcp_uses_them() {
     let mbps = |link: &str, variant: &str| {
         let text = format!(
             "name = \"t\"\ntitle = \"t\"\nduration_s = 15\nmode = \"direct\"\n[[path]]\nname = \"link\"\n{link}\n\
-             [[variant]]\nlabel = \"c\"\n{variant}\n[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\n\
-             source = {{ kind = \"bulk\" }}\n"
+             [[variant]]\nlabel = \"c\"\n{variant}\n{BULK}"
         );
         run(&parse(&text), "c", "base").1.metrics["rx_mbps"]
     };
