@@ -7,7 +7,7 @@ use crate::estimate::{Estimate, Verdict, over_all, word, worst};
 use crate::metrics::NAMES;
 use crate::record::with_model;
 use crate::scenario::Reference;
-use crate::summary::{Flow, Run, values};
+use crate::summary::{Flow, Run, distinct, values};
 
 /// Metrics that tables show only if the scenario has an aim for them.
 const IF_AIMED: &[&str] = &[
@@ -185,21 +185,15 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
 /// Formats the comparisons as tables for a terminal. Each cell has two tables: one with a row per variant,
 /// followed by the variant's reference figures, and one with the aims.
 pub fn as_text(all: &[Comparison]) -> String {
-    let mut cells: Vec<&str> = Vec::new();
-    for c in all {
-        if !cells.contains(&c.cell.as_str()) {
-            cells.push(&c.cell);
-        }
-    }
     let mut out = String::new();
-    for cell in cells {
+    for cell in distinct(all.iter().map(|c| c.cell.as_str())) {
         let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
         out += &format!("\n{cell}\n");
-        out += &aligned(&upright(variants(&here, &[])));
+        out += &aligned("  ", &upright(variants(&here, &[])));
         let aims = aims(&here);
         for lines in [of_flows(&here), aims].iter().filter(|lines| lines.len() > 1) {
             out += "\n";
-            out += &aligned(lines);
+            out += &aligned("  ", lines);
         }
     }
     out
@@ -283,17 +277,16 @@ pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Formats a table with aligned columns.
-fn aligned(lines: &[Vec<String>]) -> String {
+/// Formats a table with aligned columns. Each line begins with `indent`.
+pub(crate) fn aligned(indent: &str, lines: &[Vec<String>]) -> String {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |i: usize| lines.iter().filter_map(|l| l.get(i)).map(|f| f.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..count).map(width).collect();
     let line = |l: &Vec<String>| {
-        let pad =
-            |(text, width): (&String, &usize)| format!("{text}{}", " ".repeat(width - text.chars().count()));
-        let cells: Vec<String> = l.iter().zip(&widths).map(pad).collect();
-        format!("  {}\n", cells.join("  ").trim_end())
+        let cells: Vec<String> =
+            l.iter().zip(&widths).map(|(text, width)| format!("{text:<width$}")).collect();
+        format!("{indent}{}\n", cells.join("  ").trim_end())
     };
     lines.iter().map(line).collect()
 }

@@ -13,7 +13,7 @@ pub use crate::runs::{Event, What};
 use crate::runs::{Keep, Runs};
 use crate::scenario::{Cell, Scenario, Variant};
 use crate::store::{Kept, Store};
-use crate::summary::{Environment, Run, SCHEMA, Summary, medians};
+use crate::summary::{Environment, Run, SCHEMA, Summary, distinct, medians};
 use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
 
 /// The parts of a scenario to run, and the output directory.
@@ -82,11 +82,6 @@ pub struct Outcome {
     pub report: PathBuf,
 }
 
-/// Returns the names without repetitions. Otherwise, a run would count twice.
-pub(crate) fn distinct(names: &[String]) -> impl Iterator<Item = &String> {
-    names.iter().enumerate().filter(move |(i, name)| !names[..*i].contains(name)).map(|(_, name)| name)
-}
-
 /// Returns the variants with these labels, or all variants if `only` is empty.
 pub(crate) fn choose_variants<'a>(
     scenario: &'a Scenario,
@@ -101,7 +96,8 @@ pub(crate) fn choose_variants<'a>(
             || format!("{}: unknown variant `{label}`; expected one of: {}", scenario.name, known());
         scenario.variant(label).ok_or_else(|| LabError::Wrong(unknown()))
     };
-    distinct(only).map(find).collect()
+    // Otherwise, a run would count twice.
+    distinct(only).into_iter().map(find).collect()
 }
 
 /// Returns the cells with these names. Returns every cell if one name is `all`, and the headline cell if
@@ -119,7 +115,7 @@ pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Resu
             || format!("{}: unknown cell `{name}`; expected one of: all, {}", scenario.name, known());
         scenario.cell(name).ok_or_else(|| LabError::Wrong(unknown()))
     };
-    distinct(cells).map(find).collect()
+    distinct(cells).into_iter().map(find).collect()
 }
 
 fn write(path: &Path, what: &str) -> Result<(), LabError> {

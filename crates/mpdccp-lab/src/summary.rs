@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::estimate::{Estimate, Interval};
+use crate::estimate::{Estimate, Interval, middle};
 
 /// Version of the format. Readers should ignore unknown keys.
 pub const SCHEMA: u32 = 2;
@@ -94,6 +94,17 @@ pub struct Run {
     pub send_lateness_us_p99: Option<f64>,
     /// Packets dropped by the devices at the ends of the links, and not by the links themselves.
     pub device_drops: u64,
+}
+
+/// Returns the items without repetitions, in order of first appearance.
+pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for item in items {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+    }
+    all
 }
 
 /// Returns the seed and value of each run that has this metric.
@@ -233,22 +244,14 @@ fn median(values: &[&Value]) -> Value {
         Value::Number(_) => {
             let mut numbers: Vec<f64> = values.iter().filter_map(|v| v.as_f64()).collect();
             numbers.sort_by(f64::total_cmp);
-            let mid = numbers.len() / 2;
-            let m =
-                if numbers.len() % 2 == 1 { numbers[mid] } else { (numbers[mid - 1] + numbers[mid]) / 2.0 };
-            serde_json::json!(m)
+            serde_json::json!(middle(&numbers))
         }
         Value::Array(items) => (0..items.len())
             .map(|i| median(&values.iter().filter_map(|v| v.get(i)).collect::<Vec<_>>()))
             .collect(),
-        Value::Object(first) => {
+        Value::Object(_) => {
             // Some runs may lack a key, for example a metric that does not apply to them.
-            let mut keys: Vec<&String> = first.keys().collect();
-            for key in values.iter().filter_map(|v| v.as_object()).flat_map(|o| o.keys()) {
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            }
+            let keys = distinct(values.iter().filter_map(|v| v.as_object()).flat_map(|o| o.keys()));
             let of = |key: &String| median(&values.iter().filter_map(|v| v.get(key)).collect::<Vec<_>>());
             keys.into_iter().map(|key| (key.clone(), of(key))).collect::<serde_json::Map<_, _>>().into()
         }

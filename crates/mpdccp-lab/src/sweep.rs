@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::comparison::aligned;
 use crate::estimate::Estimate;
 use crate::experiment::{choose_cells, choose_variants};
 use crate::metrics::NAMES;
 use crate::runs::{Event, Keep, Runs, What};
 use crate::scenario::{Point, Scenario};
 use crate::store::{self, Kept, Store};
-use crate::summary::Flow;
+use crate::summary::{Flow, distinct};
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
 /// Options of a sweep.
@@ -313,13 +314,8 @@ const OF_FLOWS: [Column; 4] = [
 /// Returns the content of the CSV file. Each row has the parameters, all metrics, the metrics of each flow if
 /// there are several flows, and the run's inputs.
 fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
-    let mut flows: Vec<&str> = Vec::new();
-    for flow in made.iter().filter(|(_, kept)| kept.run.flows.len() > 1).flat_map(|(_, kept)| &kept.run.flows)
-    {
-        if !flows.contains(&flow.name.as_str()) {
-            flows.push(&flow.name);
-        }
-    }
+    let several = made.iter().map(|(_, kept)| &kept.run.flows).filter(|flows| flows.len() > 1);
+    let flows: Vec<&str> = distinct(several.flatten().map(|flow| flow.name.as_str()));
     let of_flows = || flows.iter().flat_map(|flow| OF_FLOWS.iter().map(move |column| (*flow, column)));
     let mut header: Vec<String> = ["variant", "cell", "seed"].map(str::to_owned).into();
     header.extend(parameters.iter().cloned());
@@ -375,12 +371,5 @@ fn table(parameters: &[String], show: &[String], medians: &[Median]) -> String {
             .concat()
     };
     let lines: Vec<Vec<String>> = std::iter::once(titles).chain(medians.iter().map(line)).collect();
-    let width =
-        |i: usize| lines.iter().filter_map(|l| l.get(i)).map(|f| f.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let padded = |l: &Vec<String>| {
-        let cells: Vec<String> = l.iter().zip(&widths).map(|(f, w)| format!("{f:<w$}")).collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
-    };
-    lines.iter().map(padded).collect()
+    aligned("", &lines)
 }

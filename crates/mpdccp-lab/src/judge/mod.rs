@@ -26,8 +26,8 @@ use random_links::Point;
 use report::{Judged, Row};
 use verdict::{Runs, verdict};
 
-use crate::experiment::distinct;
 use crate::sim::Sim;
+use crate::summary::distinct;
 use crate::{LabError, code};
 
 /// Default variants.
@@ -43,7 +43,7 @@ pub fn release_seed() -> u64 {
 /// # Errors
 /// Fails if a variant or point is unknown, or if a run fails.
 pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<String, LabError> {
-    let only: Vec<&str> = distinct(&options.only).map(String::as_str).collect();
+    let only: Vec<&str> = distinct(options.only.iter().map(String::as_str));
     if let Some(unknown) = only.iter().find(|label| !VARIANTS.contains(label)) {
         return Err(LabError::Wrong(format!(
             "unknown variant `{unknown}`; expected one of: {}",

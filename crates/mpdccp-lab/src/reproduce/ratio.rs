@@ -4,6 +4,7 @@ use crate::bounds::Bounds;
 use crate::comparison::{Comparison, number};
 use crate::document::Table;
 use crate::estimate::{Estimate, Verdict};
+use crate::summary::distinct;
 
 /// The metric that is compared.
 const METRIC: &str = "goodput_mbps";
@@ -28,12 +29,7 @@ pub(super) fn beside_alone(
 ) -> (Table, Vec<String>) {
     let mut cells: Vec<&str> = all.iter().map(|c| c.cell.as_str()).collect();
     cells.dedup();
-    let mut others: Vec<&str> = Vec::new();
-    for c in all.iter().filter(|c| !alone.contains(&c.label)) {
-        if !others.contains(&c.label.as_str()) {
-            others.push(&c.label);
-        }
-    }
+    let others = distinct(all.iter().filter(|c| !alone.contains(&c.label)).map(|c| c.label.as_str()));
     let value = |cell: &str, label: &str| {
         let at = all.iter().find(|c| c.cell == cell && c.label == label)?;
         at.estimate(METRIC).map(|e| e.median)

@@ -5,6 +5,7 @@ use crate::document::Table;
 use crate::estimate::{Estimate, Verdict, over_all, word, worst};
 use crate::metrics::NAMES;
 use crate::scenario::{Aim, Scenario};
+use crate::summary::distinct;
 use crate::sweep::{Median, Outcome};
 
 fn parameters(scenario: &Scenario) -> Vec<String> {
@@ -50,16 +51,8 @@ pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
 
 /// Returns a table with one row per variant, point and metric, and one column per cell.
 fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
-    let mut cells: Vec<&str> = Vec::new();
-    let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
-    for m in &outcome.medians {
-        if !cells.contains(&m.cell.as_str()) {
-            cells.push(&m.cell);
-        }
-        if !points.contains(&(&m.label, &m.values)) {
-            points.push((&m.label, &m.values));
-        }
-    }
+    let cells = distinct(outcome.medians.iter().map(|m| m.cell.as_str()));
+    let points = distinct(outcome.medians.iter().map(|m| (m.label.as_str(), &m.values)));
     let mut head = vec!["variant".to_owned()];
     head.extend(parameters(scenario));
     head.push(String::new());
@@ -82,12 +75,7 @@ fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
 }
 
 fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
-    let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
-    for m in &outcome.medians {
-        if !points.contains(&(&m.cell, &m.values)) {
-            points.push((&m.cell, &m.values));
-        }
-    }
+    let points = distinct(outcome.medians.iter().map(|m| (m.cell.as_str(), &m.values)));
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     let mut head = vec!["variant".to_owned(), format!("over {}", parameters(scenario).join(", "))];
     head.extend(points.iter().map(|(cell, values)| {
@@ -124,13 +112,7 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
 }
 
 fn labels(outcome: &Outcome) -> Vec<&str> {
-    let mut labels: Vec<&str> = Vec::new();
-    for m in &outcome.medians {
-        if !labels.contains(&m.label.as_str()) {
-            labels.push(&m.label);
-        }
-    }
-    labels
+    distinct(outcome.medians.iter().map(|m| m.label.as_str()))
 }
 
 /// Returns sentences with the range of the first metric for each variant, and with the verdicts on aims.
