@@ -19,14 +19,8 @@ fn only(path: &str) -> Rule {
     Rule { paths: vec![PathName::of(path)], otherwise: Otherwise::Wait, ..Rule::default() }
 }
 
-/// Creates a network with two paths, called `a` and `b`.
 fn net(cfg: &SessionConfig) -> (Net, SessionId) {
-    let mut net = Net::new(7, 2, cfg.clone());
-    let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
-    let id = net.client.connect(net.now, cfg.clone(), named(0));
-    net.client.add_path(net.now, id, named(1));
-    net.run(Duration::from_millis(500));
-    (net, id)
+    Net::named(cfg.clone(), cfg.clone())
 }
 
 fn send(net: &mut Net, from: crate::common::End, id: SessionId, n: u32, dscp: u8) {

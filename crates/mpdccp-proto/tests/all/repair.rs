@@ -2,7 +2,6 @@
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
-use dccp_wire::MpOption;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
@@ -106,12 +105,8 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
 #[test]
 fn a_distant_path_that_carries_nothing_makes_nobody_wait() {
     let told = |net: &Net| {
-        let options = net.log.iter().filter(|l| l.from == Client).flat_map(Logged::mp);
-        let mut told = options.filter_map(|option| match option {
-            MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => Some(u16::from_be_bytes([*high, *low])),
-            _ => None,
-        });
-        told.next_back().unwrap()
+        let sent = net.log.iter().filter(|l| l.from == Client);
+        sent.filter_map(Logged::repair_time).next_back().unwrap()
     };
     let (mut net, id) = Net::connected(1, 1, SessionConfig { scheduler: scheduler("cpf"), ..waits() });
     net.add_wire();

@@ -349,12 +349,7 @@ fn more_streams_than_a_peer_assumes_may_be_opened_at_once() {
 fn ruled(rule: Rule) -> (Net, SessionId) {
     let criteria = policy::Criteria { dscp: vec![63], ..policy::Criteria::default() };
     let cfg = SessionConfig { policy: Policy(vec![Rule { criteria, ..rule }]), ..with_streams() };
-    let mut net = Net::new(7, 2, with_streams());
-    let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
-    let id = net.client.connect(net.now, cfg, named(0));
-    net.client.add_path(net.now, id, named(1));
-    net.run(ms(500));
-    (net, id)
+    Net::named(cfg, with_streams())
 }
 
 /// Returns how many full-size stream packets the client has sent on each path since log entry `from`.
@@ -482,14 +477,6 @@ fn bulk_uses_a_distant_path_and_short_exchanges_do_not() {
     assert!(slowest < ms(150), "{slowest:?}");
 }
 
-/// Returns the repair time that a packet reports to the peer, in milliseconds.
-fn repair_time(l: &Logged) -> Option<u16> {
-    l.mp().iter().find_map(|option| match option {
-        MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => Some(u16::from_be_bytes([*high, *low])),
-        _ => None,
-    })
-}
-
 #[test]
 fn a_distant_path_that_only_streams_use_does_not_delay_datagrams() {
     let only = |name| Rule {
@@ -522,7 +509,7 @@ fn a_distant_path_that_only_streams_use_does_not_delay_datagrams() {
     });
     let [a, b] = full(&net, before);
     assert!(a == 0 && b > 20, "full stream packets per path: {a} and {b}");
-    let told = net.log[before..].iter().filter(|l| l.from == Client).filter_map(repair_time).max();
+    let told = net.log[before..].iter().filter(|l| l.from == Client).filter_map(Logged::repair_time).max();
     assert!(told.is_some_and(|ms| ms < 300), "a hole lasts {told:?} ms");
     // The flow does not react to congestion signals, so its packets wait as long as they are allowed to.
     net.wires[0].rate = Some(Rate::from_mbps(10.0));

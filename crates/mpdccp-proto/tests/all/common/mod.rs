@@ -73,6 +73,13 @@ impl Logged {
             .filter_map(|o| if let Ok(Opt::Mp(mp)) = o { Some(mp) } else { None })
             .collect()
     }
+    /// Returns the repair time that the packet reports to the peer, in milliseconds.
+    pub fn repair_time(&self) -> Option<u16> {
+        self.mp().iter().find_map(|option| match option {
+            MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => Some(u16::from_be_bytes([*high, *low])),
+            _ => None,
+        })
+    }
     pub fn is(&self, from: End, ptype: PacketType) -> bool {
         self.from == from && self.packet().header.ptype == ptype
     }
@@ -188,6 +195,16 @@ impl Net {
         net.run(Duration::from_secs(1));
         let sid = net.server_id();
         (net, id, sid)
+    }
+
+    /// Creates a session over two paths, called `a` and `b`. The client and the server have these settings.
+    pub fn named(client: SessionConfig, server: SessionConfig) -> (Net, SessionId) {
+        let mut net = Net::new(7, 2, server);
+        let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
+        let id = net.client.connect(net.now, client, named(0));
+        net.client.add_path(net.now, id, named(1));
+        net.run(Duration::from_millis(500));
+        (net, id)
     }
 
     /// Adds another path like the first.
