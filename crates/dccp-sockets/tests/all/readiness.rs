@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Returns whether a descriptor is readable now or within this time.
-fn readable(fd: BorrowedFd<'_>, seconds: i64) -> bool {
+pub(crate) fn readable(fd: BorrowedFd<'_>, seconds: i64) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1
 }
@@ -259,11 +259,8 @@ fn news_make_an_edge_although_nobody_reads_what_waits() {
 /// As with other sockets, closing a handle removes it from event loops, although the connection lives on.
 #[test]
 fn a_descriptor_is_closed_with_its_handle() {
-    let options = || Options::default().streams(true);
-    let listener = Listener::bind("127.0.0.1:0", options()).unwrap();
-    let relay = Relay::new(listener.local_addr(), 0);
-    let here = Connection::connect(relay.addr, options()).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
+    let options = Options::default().streams(true);
+    let (listener, relay, here, there) = through_a_relay(options.clone(), options);
     let stream = there.open_stream().unwrap();
     // The peer does not answer, so neither the connections nor the stream end.
     relay.cut.store(true, Relaxed);

@@ -78,11 +78,8 @@ fn both_ends_find_the_size_that_a_path_carries() {
 #[test]
 fn without_probing_the_size_is_that_of_the_interface() {
     let options = Options::ccid(2).mtu_probing(false);
-    let listener = Listener::bind("127.0.0.1:0", options.clone()).unwrap();
-    let relay = Relay::new(listener.local_addr(), 0);
+    let (_listener, relay, here, there) = through_a_relay(options.clone(), options);
     relay.carries.store(1300, Relaxed);
-    let here = Connection::connect(relay.addr, options).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
     here.send(&vec![1; here.max_datagram_size()]).unwrap();
     (0..10).for_each(|_| here.send(b"small").unwrap());
     (0..10).for_each(|_| assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"small"));

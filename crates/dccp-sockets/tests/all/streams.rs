@@ -209,13 +209,10 @@ fn without_streams_at_both_ends_there_are_none() {
 /// A stream's descriptor is readable while there is data, or while a write that found no room can be retried.
 #[test]
 fn a_descriptor_tells_of_bytes_and_of_room() {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let (_listener, here, there) = pair(options(), options());
     let (mine, zero) = (here.open_stream().unwrap(), Some(Duration::ZERO));
     let readable = |stream: &dccp_sockets::ByteStream, seconds| {
-        let fd = stream.descriptor().unwrap();
-        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() > 0
+        crate::readiness::readable(stream.descriptor().unwrap(), seconds)
     };
     mine.write_timeout(b"hello", zero).unwrap();
     let theirs = there.accept_stream(Some(PATIENT)).unwrap();
