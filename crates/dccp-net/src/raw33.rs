@@ -1,5 +1,5 @@
 use crate::bind::Bind;
-use crate::socket::{Message, Socket};
+use crate::socket::{Message, Socket, socket_methods};
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use dccp_wire::checksum;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -144,46 +144,16 @@ impl Encapsulation for RawEncapsulation {
         Ok(packets)
     }
 
-    fn present(&self) -> io::Result<()> {
-        crate::watch::present(self.socket.bind())
-    }
+    socket_methods!(socket);
 
     fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         self.sources.clear();
         self.socket.check(remote)
     }
 
-    fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
-        self.socket.path_mtu(remote)
-    }
-
-    fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
-        self.socket.device_mtu(remote)
-    }
-
-    fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
-        self.socket.source(remote)
-    }
-
-    fn device(&self, remote: SocketAddr) -> io::Result<String> {
-        self.socket.device(remote)
-    }
-
-    fn heed_refusals(&mut self) -> io::Result<()> {
-        self.socket.heed_refusals()
-    }
-
-    fn refused(&mut self) -> Vec<SocketAddr> {
-        self.socket.outlet.refused()
-    }
-
     fn local_addr(&self) -> io::Result<SocketAddr> {
         let mut addr = self.socket.local_addr()?;
         addr.set_port(0);
         Ok(addr)
-    }
-
-    fn stats(&self) -> SocketStats {
-        self.socket.stats()
     }
 }

@@ -334,3 +334,41 @@ fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
 fn source(socket: &socket2::Socket) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
 }
+
+/// Defines the methods of `Encapsulation` that only call the `Socket` in the field `$socket`.
+macro_rules! socket_methods {
+    ($socket:tt) => {
+        fn present(&self) -> io::Result<()> {
+            crate::watch::present(self.$socket.bind())
+        }
+
+        fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+            self.$socket.path_mtu(remote)
+        }
+
+        fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+            self.$socket.device_mtu(remote)
+        }
+
+        fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
+            self.$socket.source(remote)
+        }
+
+        fn device(&self, remote: SocketAddr) -> io::Result<String> {
+            self.$socket.device(remote)
+        }
+
+        fn heed_refusals(&mut self) -> io::Result<()> {
+            self.$socket.heed_refusals()
+        }
+
+        fn refused(&mut self) -> Vec<SocketAddr> {
+            self.$socket.outlet.refused()
+        }
+
+        fn stats(&self) -> SocketStats {
+            self.$socket.stats()
+        }
+    };
+}
+pub(crate) use socket_methods;

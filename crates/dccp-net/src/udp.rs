@@ -1,5 +1,5 @@
 use crate::bind::Bind;
-use crate::socket::Socket;
+use crate::socket::{Socket, socket_methods};
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
@@ -85,43 +85,13 @@ impl Encapsulation for UdpEncapsulation {
         Ok(packets)
     }
 
-    fn present(&self) -> io::Result<()> {
-        crate::watch::present(self.0.bind())
-    }
+    socket_methods!(0);
 
     fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         self.0.check(remote)
     }
 
-    fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
-        self.0.path_mtu(remote)
-    }
-
-    fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
-        self.0.device_mtu(remote)
-    }
-
-    fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
-        self.0.source(remote)
-    }
-
-    fn device(&self, remote: SocketAddr) -> io::Result<String> {
-        self.0.device(remote)
-    }
-
-    fn heed_refusals(&mut self) -> io::Result<()> {
-        self.0.heed_refusals()
-    }
-
-    fn refused(&mut self) -> Vec<SocketAddr> {
-        self.0.outlet.refused()
-    }
-
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
-    }
-
-    fn stats(&self) -> SocketStats {
-        self.0.stats()
     }
 }
