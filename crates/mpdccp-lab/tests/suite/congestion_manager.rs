@@ -2,9 +2,8 @@
 //! virtual time over one bottleneck.
 
 use crate::page;
-use crate::sim_common::{parse, seeded};
+use crate::sim_common::{parse, received, seeded};
 use mpdccp_lab::scenario::Scenario;
-use mpdccp_lab::{FlowRecord, ReceivedPacket, RunRecord};
 
 /// Cells whose queues hold two, one and half a bandwidth-delay product.
 const CELLS: [&str; 3] = ["10ms", "20ms", "40ms"];
@@ -64,15 +63,6 @@ source = {{ kind = "bulk" }}
 {more}
 "#
     )
-}
-
-/// Returns how many bytes each flow received between these times in seconds.
-fn received(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
-    let bytes = |flow: &FlowRecord| {
-        let t = |p: &&ReceivedPacket| p.at.as_secs_f64() - record.start.as_secs_f64();
-        flow.received.iter().filter(|p| (from..to).contains(&t(p))).map(|p| f64::from(p.bytes)).sum()
-    };
-    record.flows.iter().map(bytes).collect()
 }
 
 fn jain(parts: &[f64]) -> f64 {

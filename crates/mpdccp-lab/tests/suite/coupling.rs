@@ -1,9 +1,9 @@
 //! Tests of coupled paths with the whole stack in virtual time. Coupled, two paths over one link together get
 //! the share of one flow, and two paths over two links lose no capacity.
 
-use crate::sim_common::{parse, run, seeded};
+use crate::sim_common::{parse, received, run, seeded};
+use mpdccp_lab::RunRecord;
 use mpdccp_lab::scenario::Scenario;
-use mpdccp_lab::{FlowRecord, RunRecord};
 
 /// Returns a scenario with a tunnel over two paths. `second` has the keys of the second path, and `more`
 /// further entries.
@@ -43,12 +43,8 @@ source = {{ kind = "bulk" }}
 }
 
 /// Returns how many bytes each flow received from 15 s on.
-fn received(record: &RunRecord) -> Vec<f64> {
-    let bytes = |flow: &FlowRecord| {
-        let late = flow.received.iter().filter(|p| p.at.as_secs_f64() - record.start.as_secs_f64() > 15.0);
-        late.map(|p| f64::from(p.bytes)).sum()
-    };
-    record.flows.iter().map(bytes).collect()
+fn late(record: &RunRecord) -> Vec<f64> {
+    received(record, 15.0, f64::INFINITY)
 }
 
 #[test]
@@ -59,8 +55,7 @@ fn two_paths_over_one_link_take_the_part_of_one_flow() {
         // one and a half times the rate of the other flow.
         let [with, without] = [true, false].map(|coupling| {
             let runs = [1, 2, 3].map(|seed| {
-                let got =
-                    received(&seeded(&scenario("shares = \"a\"", coupling, tcp), label, "base", seed).0);
+                let got = late(&seeded(&scenario("shares = \"a\"", coupling, tcp), label, "base", seed).0);
                 got[0] / got[1]
             });
             runs.iter().product::<f64>().cbrt()
@@ -75,7 +70,7 @@ fn two_paths_over_two_links_lose_nothing() {
     let second = "rate = \"8 Mbit/s\"\nowd = \"26 ms\"\nqueue = \"50000 B\"";
     for label in ["ccid2", "ccid5"] {
         let [with, without] =
-            [true, false].map(|coupling| received(&run(&scenario(second, coupling, ""), label, "base").0)[0]);
+            [true, false].map(|coupling| late(&run(&scenario(second, coupling, ""), label, "base").0)[0]);
         println!("{label}: {:.3} of the rate without coupling", with / without);
         assert!(with > 0.97 * without, "{label}: {with}, {without}");
     }

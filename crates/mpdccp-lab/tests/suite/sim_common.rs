@@ -4,7 +4,7 @@ use mpdccp_lab::metrics::run_stats;
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::summary::Run;
-use mpdccp_lab::{Backend, Plan, RunRecord};
+use mpdccp_lab::{Backend, FlowRecord, Plan, ReceivedPacket, RunRecord};
 
 pub(crate) fn parse(text: &str) -> Scenario {
     Scenario::parse("t.toml", text).unwrap()
@@ -20,4 +20,13 @@ pub(crate) fn seeded(scenario: &Scenario, label: &str, cell: &str, seed: u64) ->
 
 pub(crate) fn run(scenario: &Scenario, label: &str, cell: &str) -> (RunRecord, Run) {
     seeded(scenario, label, cell, 1)
+}
+
+/// Returns how many bytes each flow received between these times in seconds.
+pub(crate) fn received(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
+    let bytes = |flow: &FlowRecord| {
+        let t = |p: &&ReceivedPacket| p.at.as_secs_f64() - record.start.as_secs_f64();
+        flow.received.iter().filter(|p| (from..to).contains(&t(p))).map(|p| f64::from(p.bytes)).sum()
+    };
+    record.flows.iter().map(bytes).collect()
 }
