@@ -48,7 +48,7 @@ fn arrived(net: &Net) -> Vec<u32> {
 
 #[test]
 fn a_transfer_goes_on_through_changes_of_its_ccid() {
-    let mut net = Net::open(settings(), settings());
+    let mut net = Net::pair(settings());
     let mut next = 0;
     // Losses end the search for the path's capacity.
     let dropped = Rc::new(Cell::new(0));
@@ -93,7 +93,7 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
 
 #[test]
 fn a_change_survives_the_loss_of_its_packets() {
-    let mut net = Net::open(settings(), settings());
+    let mut net = Net::pair(settings());
     let mut next = 0;
     send_for(&mut net, &mut next, 300);
     for (round, ccid) in [3, 2, 5, 4, 7].into_iter().enumerate() {
@@ -126,7 +126,7 @@ fn a_peer_without_it_keeps_the_old_one() {
 
 #[test]
 fn both_ends_may_change_at_once() {
-    let mut net = Net::open(settings(), settings());
+    let mut net = Net::pair(settings());
     net.end(CLIENT).set_ccid(5);
     net.end(SERVER).set_ccid(3);
     for _ in 0..50 {
@@ -168,7 +168,7 @@ fn fairness_survives_the_way_round() {
     let line = Rc::new(Cell::new(Time::ZERO));
     let counts: [Counts; 2] = Default::default();
     let mut nets = [0, 1].map(|flow| {
-        let mut net = Net::open(settings(), settings());
+        let mut net = Net::pair(settings());
         net.network = shared(&line, &counts[flow]);
         net
     });

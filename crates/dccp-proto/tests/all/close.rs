@@ -27,10 +27,9 @@ const VARIANTS: [(usize, bool, &[PacketType], &[PacketType], usize); 3] = [
 #[test]
 fn closes_in_every_order() {
     for (who, at_peer, client, server, waits) in VARIANTS {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         let from = net.log.len();
-        let now = net.now;
-        net.end(who).close(now, at_peer);
+        net.close(who, at_peer);
         net.run(Duration::from_secs(2));
         let types = |side| -> Vec<PacketType> {
             net.log[from..].iter().filter(|s| s.from == side).map(Sent::ptype).collect()
@@ -54,14 +53,13 @@ fn closes_in_every_order() {
 fn closes_under_every_loss_pattern_of_the_first_packets() {
     for (who, at_peer, ..) in VARIANTS {
         for pattern in 0..1u32 << 6 {
-            let mut net = Net::open(Config::default(), Config::default());
+            let mut net = Net::pair(Config::default());
             let mut n = 0;
             net.network = Box::new(move |_| {
                 n += 1;
                 if n <= 6 && pattern >> (n - 1) & 1 == 1 { Fate::Drop } else { Fate::Deliver }
             });
-            let now = net.now;
-            net.end(who).close(now, at_peer);
+            net.close(who, at_peer);
             net.run(Duration::from_secs(100));
             for side in [CLIENT, SERVER] {
                 assert!(matches!(net.state(side), State::TimeWait | State::Closed), "{who} {pattern:b}");
@@ -75,10 +73,9 @@ fn closes_under_every_loss_pattern_of_the_first_packets() {
 #[test]
 fn both_close_at_once() {
     for at_peer in [false, true] {
-        let mut net = Net::open(Config::default(), Config::default());
-        let now = net.now;
-        net.end(CLIENT).close(now, false);
-        net.end(SERVER).close(now, at_peer);
+        let mut net = Net::pair(Config::default());
+        net.close(CLIENT, false);
+        net.close(SERVER, at_peer);
         net.run(Duration::from_secs(10));
         assert_eq!((reason(&net, CLIENT), reason(&net, SERVER)), (Local, Local));
     }
@@ -87,11 +84,10 @@ fn both_close_at_once() {
 #[test]
 fn close_backs_off_and_gives_up_when_nobody_answers() {
     for (who, at_peer, ..) in VARIANTS {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         net.network = Box::new(|_| Fate::Drop);
         let from = net.log.len();
-        let now = net.now;
-        net.end(who).close(now, at_peer);
+        net.close(who, at_peer);
         net.run(Duration::from_secs(500));
         assert_eq!(reason(&net, who), CloseReason::TimedOut);
         assert_eq!(net.state(who), State::Closed);
@@ -105,9 +101,8 @@ fn close_backs_off_and_gives_up_when_nobody_answers() {
 
 #[test]
 fn only_a_server_sends_close_req() {
-    let mut net = Net::open(Config::default(), Config::default());
-    let now = net.now;
-    net.end(CLIENT).close(now, true);
+    let mut net = Net::pair(Config::default());
+    net.close(CLIENT, true);
     net.run(Duration::from_secs(1));
     assert!(!net.types(CLIENT).contains(&CloseReq));
     assert_eq!(net.state(CLIENT), State::TimeWait);
@@ -117,10 +112,9 @@ fn only_a_server_sends_close_req() {
 /// was lost.
 #[test]
 fn a_close_req_has_a_closing_client_close_at_once() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     net.network = Box::new(|_| Fate::Drop);
-    let now = net.now;
-    net.end(CLIENT).close(now, false);
+    net.close(CLIENT, false);
     net.pump();
     let closes = |net: &Net| net.types(CLIENT).iter().filter(|ptype| **ptype == Close).count();
     assert_eq!((net.state(CLIENT), closes(&net)), (State::Closing, 1));
@@ -132,16 +126,15 @@ fn a_close_req_has_a_closing_client_close_at_once() {
 #[test]
 fn an_abort_tells_its_code() {
     for side in [CLIENT, SERVER] {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         net.end(side).abort(ResetCode::AbruptMpTermination);
         net.run(Duration::from_secs(1));
         assert_eq!(reason(&net, side), CloseReason::Aborted(ResetCode::AbruptMpTermination));
         assert_eq!(reason(&net, 1 - side), CloseReason::Reset(ResetCode::AbruptMpTermination));
         assert_eq!((net.state(side), net.state(1 - side)), (State::Closed, State::TimeWait));
         // A second call has no effect.
-        let now = net.now;
         net.end(side).abort(ResetCode::Aborted);
-        net.end(side).close(now, false);
+        net.close(side, false);
         net.run(Duration::from_secs(1));
         assert_eq!(net.events[side].len(), if side == CLIENT { 3 } else { 2 });
     }
@@ -154,8 +147,7 @@ fn a_close_before_the_handshake_ends_leaves_nothing_behind() {
     for (steps, side) in [(0, CLIENT), (1, CLIENT), (1, SERVER), (2, CLIENT), (2, SERVER)] {
         let mut net = Net::new(Config::default(), Config::default());
         net.run(Duration::from_millis(1 + 20 * steps));
-        let now = net.now;
-        net.end(side).close(now, false);
+        net.close(side, false);
         net.run(Duration::from_secs(100));
         for side in [CLIENT, SERVER] {
             let state = net.state(side);
@@ -167,9 +159,8 @@ fn a_close_before_the_handshake_ends_leaves_nothing_behind() {
 
 #[test]
 fn the_dead_answer_with_few_resets_and_never_a_reset() {
-    let mut net = Net::open(Config::default(), Config::default());
-    let now = net.now;
-    net.end(CLIENT).close(now, false);
+    let mut net = Net::pair(Config::default());
+    net.close(CLIENT, false);
     net.run(Duration::from_secs(1));
     for side in [CLIENT, SERVER] {
         let header = net.next_from(1 - side, PacketType::DataAck);
@@ -213,9 +204,8 @@ fn the_owners_options_are_on_every_copy() {
     set(net.end(SERVER));
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(SERVER), State::Open);
-    let now = net.now;
     net.network = Box::new(|s| if s.index % 2 == 0 { Fate::Drop } else { Fate::Deliver });
-    net.end(SERVER).close(now, true);
+    net.close(SERVER, true);
     net.run(Duration::from_secs(30));
     let mut seen = [0; 5];
     for sent in &net.log {

@@ -1,7 +1,7 @@
 //! Data, acknowledgements and their options.
 
 use crate::common::*;
-use dccp_proto::{Config, Connection, DropReason, Event, Gate, State, Why};
+use dccp_proto::{Config, DropReason, Event, Gate, State, Why};
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, ack_vector, checksum};
 use mpdccp_units::Duration;
 
@@ -24,8 +24,7 @@ fn transmit(net: &mut Net, side: usize, options: &[u8], payload: &[u8]) -> Vec<u
 fn data_headers_are_constant() {
     // MP_SEQ takes 9 bytes. Padding to 12 leaves three bytes, just enough for NDP Count.
     for ndp in [true, false] {
-        let cfg = Config { multipath: true, ndp_count: ndp, ..Config::default() };
-        let mut net = Net::open(cfg.clone(), cfg);
+        let mut net = Net::pair(Config { multipath: true, ndp_count: ndp, ..Config::default() });
         let room = net.end(CLIENT).max_payload(9);
         assert_eq!(room, 1500 - OVERHEAD - 28);
         for n in 0..10 {
@@ -41,8 +40,7 @@ fn data_headers_are_constant() {
 #[test]
 fn a_packet_without_a_payload_is_filled_with_padding() {
     for mtu in [600, 1500] {
-        let cfg = Config { mtu, ..Config::default() };
-        let mut net = Net::open(cfg.clone(), cfg);
+        let mut net = Net::pair(Config { mtu, ..Config::default() });
         let bytes = transmit(&mut net, CLIENT, &[], &[]);
         // The options and the MTU both limit the packet size; the smaller limit applies.
         let expected = (usize::from(mtu) - OVERHEAD).min(16 + dccp_wire::MAX_OPTIONS);
@@ -55,15 +53,14 @@ fn a_packet_without_a_payload_is_filled_with_padding() {
 #[test]
 fn nothing_is_longer_than_the_path_mtu_and_full_packets_carry_no_feedback() {
     for multipath in [false, true] {
-        let cfg = Config {
+        let mut net = Net::pair(Config {
             ndp_count: true,
             check_data_checksum: true,
             multipath,
             mtu: 1280,
             tx_ccids: vec![5],
             ..Config::default()
-        };
-        let mut net = Net::open(cfg.clone(), cfg);
+        });
         let room = net.end(CLIENT).max_payload(0);
         for _ in 0..3000 {
             net.send(CLIENT, &vec![1; room]);
@@ -88,7 +85,7 @@ fn nothing_is_longer_than_the_path_mtu_and_full_packets_carry_no_feedback() {
 
 #[test]
 fn small_data_takes_feedback_along() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     for _ in 0..50 {
         net.send(CLIENT, &[0; 160]);
         net.send(SERVER, &[0; 160]);
@@ -106,7 +103,7 @@ fn small_data_takes_feedback_along() {
 #[test]
 fn data_with_little_room_leaves_all_feedback_to_an_ack() {
     for room in [0, 40, 80, 120] {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         net.end(CLIENT).set_slow_receiver(true);
         let payload = net.end(CLIENT).max_payload(room);
         let bytes = emit(&net.next_from(SERVER, PacketType::Data), &[], b"x");
@@ -129,7 +126,7 @@ fn data_with_little_room_leaves_all_feedback_to_an_ack() {
 
 #[test]
 fn an_acknowledgement_covers_what_arrived() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let first = net.log.len();
     net.network =
         Box::new(
@@ -173,8 +170,7 @@ fn an_acknowledgement_covers_what_arrived() {
 /// RFC 4340 section 7.7: every packet that follows a packet without data carries NDP Count, even a Reset.
 #[test]
 fn a_reset_tells_the_run_of_packets_without_data() {
-    let cfg = Config { ndp_count: true, ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = Net::pair(Config { ndp_count: true, ..Config::default() });
     let count = |sent: &Sent| {
         let options: Vec<_> = sent.packet().options().flatten().map(|o| format!("{o:?}")).collect();
         options.iter().any(|o| o.starts_with("NdpCount"))
@@ -191,8 +187,7 @@ fn a_reset_tells_the_run_of_packets_without_data() {
 
 #[test]
 fn ndp_count_tells_the_run_of_packets_without_data() {
-    let cfg = Config { ndp_count: true, ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = Net::pair(Config { ndp_count: true, ..Config::default() });
     let first = net.log.len();
     for n in 0..300 {
         net.send(CLIENT, &[0; 1400]);
@@ -224,8 +219,7 @@ fn ndp_count_tells_the_run_of_packets_without_data() {
 
 #[test]
 fn a_long_run_without_data_never_makes_a_packet_too_long() {
-    let cfg = Config { ndp_count: true, ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = Net::pair(Config { ndp_count: true, ..Config::default() });
     for _ in 0..400 {
         net.end(CLIENT).send_options(&[200, 3, 1]);
         net.run(Duration::from_millis(1));
@@ -248,7 +242,7 @@ fn a_long_run_without_data_never_makes_a_packet_too_long() {
 /// data.
 #[test]
 fn a_data_checksum_that_fails_on_an_ack_is_reported_too() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let header = net.next_from(CLIENT, PacketType::Ack);
     let mut options = OptionBuf::new();
     assert!(options.push(&Opt::DataChecksum(0x1234_5678)));
@@ -266,8 +260,7 @@ fn a_data_checksum_that_fails_on_an_ack_is_reported_too() {
 
 #[test]
 fn corrupt_data_is_dropped_counted_and_reported() {
-    let cfg = Config { check_data_checksum: true, ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = Net::pair(Config { check_data_checksum: true, ..Config::default() });
     let good = transmit(&mut net, CLIENT, &[], b"payload");
     assert!(good.windows(2).any(|w| w == [44, 6]));
     let mut bad = transmit(&mut net, CLIENT, &[], b"payload");
@@ -298,7 +291,7 @@ fn corrupt_data_is_dropped_counted_and_reported() {
 
 #[test]
 fn partly_covered_data_is_not_delivered() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let header = dccp_wire::Header { cscov: 1, ..net.next_from(CLIENT, PacketType::Data) };
     assert!(net.strike(CLIENT, &header, &[], b"loose"));
     assert!(net.delivered[SERVER].is_empty());
@@ -307,7 +300,7 @@ fn partly_covered_data_is_not_delivered() {
 
 #[test]
 fn options_that_data_may_not_carry_are_ignored_on_it() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     // The options are Mandatory with an invalid option, Change L(Ack Ratio, 9), Ack Vector, Data Dropped and
     // Elapsed Time.
     let options = [1, 127, 2, 1, 1, 32, 5, 5, 0, 9, 38, 4, 0x40, 0, 40, 3, 0xb0, 43, 4, 0, 1, 1];
@@ -343,7 +336,7 @@ fn mandatory_is_obeyed_or_fatal() {
         (&[1, 127, 9, 1], Some((OptionError, [1, 0, 0]))),
     ];
     for (options, meant) in table {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         let header = net.next_from(CLIENT, PacketType::Ack);
         let valid = net.strike(CLIENT, &header, options, &[]);
         let reset = net.last(SERVER).packet().header.reset.filter(|_| net.state(SERVER) == State::Closed);
@@ -354,7 +347,7 @@ fn mandatory_is_obeyed_or_fatal() {
 
 #[test]
 fn timestamps_are_echoed_with_the_time_they_were_held() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let header = net.next_from(CLIENT, PacketType::Data);
     let from = net.log.len();
     net.strike(CLIENT, &header, &[41, 6, 1, 2, 3, 4], b"x");
@@ -369,7 +362,7 @@ fn timestamps_are_echoed_with_the_time_they_were_held() {
 
 #[test]
 fn timestamps_are_echoed_once_in_a_round_trip() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let from = net.log.len();
     let mut header = net.next_from(CLIENT, PacketType::Data);
     let mut strike = |times: usize, pause: u64| {
@@ -401,7 +394,7 @@ fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
 
 #[test]
 fn a_slow_receiver_says_so() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     net.send(CLIENT, b"x");
     net.run(Duration::from_secs(1));
     assert_eq!(net.end(CLIENT).stats().slow_receiver, 0);
@@ -413,7 +406,7 @@ fn a_slow_receiver_says_so() {
 
 #[test]
 fn empty_datagrams_are_datagrams_and_padding_of_acks_is_not() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     net.send(CLIENT, b"");
     net.run(Duration::from_secs(1));
     let header = net.next_from(CLIENT, PacketType::Ack);
@@ -437,12 +430,10 @@ fn the_gate_waits_for_the_handshake() {
     for multipath in [false, true] {
         let cfg = Config { multipath, ack_on_open: multipath, ..Config::default() };
         let mut net = Net::new(cfg.clone(), cfg);
-        let now = net.now;
-        assert_eq!(net.end(CLIENT).gate(now), Gate::Closed(Why::Handshake));
+        assert_eq!(net.gate(CLIENT), Gate::Closed(Why::Handshake));
         net.run(Duration::from_millis(41));
         assert_eq!(net.state(CLIENT), State::PartOpen);
-        let now = net.now;
-        let open = matches!(net.end(CLIENT).gate(now), Gate::Open { .. });
+        let open = matches!(net.gate(CLIENT), Gate::Open { .. });
         assert_eq!(open, !multipath);
         if !multipath {
             net.send(CLIENT, b"early");
@@ -451,9 +442,8 @@ fn the_gate_waits_for_the_handshake() {
         }
         net.run(Duration::from_secs(1));
         assert_eq!(net.state(SERVER), State::Open);
-        let now = net.now;
-        net.end(CLIENT).close(now, false);
-        assert_eq!(net.end(CLIENT).gate(now), Gate::Closed(Why::Closing));
+        net.close(CLIENT, false);
+        assert_eq!(net.gate(CLIENT), Gate::Closed(Why::Closing));
     }
 }
 
@@ -497,7 +487,7 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
 /// dropped. Otherwise an Ack would stay due for them forever.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let option = |len: u8| [vec![200, len], vec![7; usize::from(len) - 2]].concat();
     [100, 20].into_iter().for_each(|len| net.end(CLIENT).send_options(&option(len)));
     net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 130);
@@ -509,7 +499,7 @@ fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
 
 #[test]
 fn a_new_mtu_counts_at_once() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let before = net.end(CLIENT).max_payload(9);
     net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 1280);
     assert_eq!(net.end(CLIENT).max_payload(9), before - 220);
@@ -526,7 +516,7 @@ fn a_new_mtu_counts_at_once() {
 
 #[test]
 fn reordering_and_duplicates_do_no_harm() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let mut n = 0u64;
     net.network = Box::new(move |_| {
         n += 1;
@@ -558,8 +548,7 @@ fn the_same_seed_gives_the_same_bytes() {
             net.send(SERVER, &[7; 1000]);
         }
         net.run(Duration::from_secs(10));
-        let now = net.now;
-        net.end(CLIENT).close(now, false);
+        net.close(CLIENT, false);
         net.run(Duration::from_secs(10));
         net.log.into_iter().map(|s| (s.from, s.at, s.bytes)).collect::<Vec<_>>()
     };
@@ -569,15 +558,8 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn connections_may_move_between_threads() {
-    fn assert_send<T: Send>() {}
-    assert_send::<Connection>();
-}
-
-#[test]
 fn data_checksum_is_crc32c() {
-    let cfg = Config { check_data_checksum: true, ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = Net::pair(Config { check_data_checksum: true, ..Config::default() });
     let bytes = transmit(&mut net, CLIENT, &[], b"123456789");
     let packet = dccp_wire::Packet::parse(&bytes).unwrap();
     assert!(packet.options().any(|o| o == Ok(Opt::DataChecksum(checksum::crc32c(b"123456789")))));

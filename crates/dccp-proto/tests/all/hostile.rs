@@ -36,12 +36,11 @@ fn stage(n: usize) -> Net {
         }
         net.run(Duration::from_millis(100));
     }
-    let now = net.now;
     match n {
-        4 => net.end(CLIENT).close(now, false),
-        5 => net.end(SERVER).close(now, true),
+        4 => net.close(CLIENT, false),
+        5 => net.close(SERVER, true),
         6 => {
-            net.end(CLIENT).close(now, false);
+            net.close(CLIENT, false);
             net.run(Duration::from_millis(100));
             assert_eq!(net.state(CLIENT), State::TimeWait);
         }

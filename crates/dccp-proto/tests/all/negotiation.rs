@@ -85,7 +85,7 @@ fn settings_reach_the_other_end() {
 /// RFC 4340 section 11.3: one acknowledgement for every Ack Ratio packets, also after the ratio has changed.
 #[test]
 fn a_new_ack_ratio_is_obeyed_at_once() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let mut seq = net.gss(CLIENT);
     // All packets arrive at the same instant, so that no acknowledgement is caused by a timer.
     for ratio in [6, 3, 9] {

@@ -7,10 +7,6 @@ use dccp_wire::{Opt, OptionBuf, Packet, PacketType, ResetCode, checksum, feature
 use mpdccp_units::Duration;
 use std::collections::BTreeMap;
 
-fn both(config: Config) -> Net {
-    Net::open(config.clone(), config)
-}
-
 /// RFC 4340 section 8.1.2: a server may accept several Service Codes.
 #[test]
 fn a_server_takes_each_of_its_service_codes() {
@@ -114,14 +110,14 @@ fn bad_data_on_request_and_response_is_dropped() {
 /// RFC 4340 section 5.6: the data of a Reset is Error Text.
 #[test]
 fn a_reset_says_in_words_why() {
-    let mut net = both(Config::default());
+    let mut net = Net::pair(Config::default());
     net.end(SERVER).abort_with(ResetCode::Aborted, "out of coffee");
     net.run(Duration::from_millis(100));
     assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::Aborted))));
     assert_eq!(net.end(CLIENT).error_text(), Some("out of coffee"));
 
     // The peer's error is a Mandatory (option 1) before an unknown option.
-    let mut net = both(Config::default());
+    let mut net = Net::pair(Config::default());
     let header = net.next_from(CLIENT, PacketType::Ack);
     net.strike(CLIENT, &header, &[1, 99, 2, 0], &[]);
     let reset = net.last(SERVER);
@@ -129,11 +125,11 @@ fn a_reset_says_in_words_why() {
     assert_eq!(reset.packet().payload, b"option 99 is mandatory and not understood");
 
     // Error Text may be of any length and contain any bytes.
-    let mut net = both(Config::default());
+    let mut net = Net::pair(Config::default());
     net.end(SERVER).abort_with(ResetCode::Aborted, &"x".repeat(10_000));
     net.run(Duration::from_millis(100));
     assert_eq!(net.end(CLIENT).error_text().map(str::len), Some(255));
-    let mut net = both(Config::default());
+    let mut net = Net::pair(Config::default());
     let header = net.next_from(SERVER, PacketType::Reset);
     net.strike(SERVER, &header, &[], &[0xff; 1000]);
     assert_eq!(net.end(CLIENT).error_text(), Some(&*"\u{fffd}".repeat(512)));
@@ -210,7 +206,8 @@ fn drop_codes(net: &Net) -> Vec<u8> {
 #[test]
 fn corrupt_data_is_delivered_to_who_asks_for_it() {
     for wanted in [false, true] {
-        let mut net = both(Config { check_data_checksum: true, take_corrupt: wanted, ..Config::default() });
+        let mut net =
+            Net::pair(Config { check_data_checksum: true, take_corrupt: wanted, ..Config::default() });
         let mut options = OptionBuf::new();
         options.push(&Opt::DataChecksum(checksum::crc32c(b"as it was")));
         let header = net.next_from(CLIENT, PacketType::DataAck);
@@ -236,7 +233,7 @@ fn every_drop_code_is_sent_and_obeyed() {
         DropCode::Corrupt,
         DropCode::DeliveredCorrupt,
     ] {
-        let mut net = both(Config::default());
+        let mut net = Net::pair(Config::default());
         for _ in 0..20 {
             net.send(CLIENT, &[0; 100]);
         }
@@ -250,8 +247,8 @@ fn every_drop_code_is_sent_and_obeyed() {
         net.run(Duration::from_secs(1));
         let told = drop_codes(&net);
         assert!(!told.is_empty() && told.iter().all(|told| *told == code as u8), "{code:?}: {told:?}");
-        let (now, after) = (net.now, net.end(CLIENT).tx_view().unwrap());
-        let shut = net.end(CLIENT).gate(now) == Gate::Closed(Why::NotListening);
+        let after = net.end(CLIENT).tx_view().unwrap();
+        let shut = net.gate(CLIENT) == Gate::Closed(Why::NotListening);
         let (was, is) = (before.cwnd.packets(1500), after.cwnd.packets(1500));
         match code {
             DropCode::ProtocolConstraints => assert!(!shut && is >= was && after.ce == 0),
@@ -292,7 +289,8 @@ fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
 fn acks_carry_timestamps_if_the_sender_asks() {
     for (ccid, draft, asked) in [(5, false, true), (5, true, false), (7, false, true), (2, false, false)] {
         let cc = CcOptions { draft, ..CcOptions::default() };
-        let mut net = both(Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], cc, ..Config::default() });
+        let mut net =
+            Net::pair(Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], cc, ..Config::default() });
         let opened = net.log.len();
         for _ in 0..100 {
             net.send(CLIENT, b"x");
@@ -313,7 +311,7 @@ fn acks_carry_timestamps_if_the_sender_asks() {
 #[test]
 fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
     let config = Config { tx_ccids: vec![2], rx_ccids: vec![2, 5], ..Config::default() };
-    let mut net = both(config);
+    let mut net = Net::pair(config);
     let told = |net: &Net| {
         let stamped = |sent: &&Sent| {
             let packet = sent.packet();
@@ -408,7 +406,7 @@ fn a_new_path_may_carry_larger_packets() {
 /// off.
 #[test]
 fn ack_vectors_end_with_the_ccid_that_needed_them() {
-    let mut net = both(Config::default());
+    let mut net = Net::pair(Config::default());
     net.end(CLIENT).set_ccid(3);
     for _ in 0..100 {
         net.send(CLIENT, &[0; 500]);

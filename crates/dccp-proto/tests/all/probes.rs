@@ -8,7 +8,7 @@ use mpdccp_units::Duration;
 /// Opens a connection with a measured round-trip time and sends eight packets. For 100 ms, which is longer
 /// than a round trip but shorter than a timeout, the network loses the packets that `lost` selects.
 fn after_silence(cfg: &Config, lost: fn(&Sent) -> bool) -> Net {
-    let mut net = Net::open(cfg.clone(), cfg.clone());
+    let mut net = Net::pair(cfg.clone());
     (0..8).for_each(|_| net.send(CLIENT, b"data"));
     net.run(Duration::from_secs(1));
     let until = net.now + Duration::from_millis(100);
@@ -46,8 +46,7 @@ fn a_lost_window_causes_no_timeout() {
 /// also reports the drop.
 #[test]
 fn an_answer_reports_dropped_data() {
-    let cfg = Config { check_data_checksum: true, ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = Net::pair(Config { check_data_checksum: true, ..Config::default() });
     net.end(SERVER).set_slow_receiver(true);
     let (now, mut wire) = (net.now, Outbox::new());
     net.end(CLIENT).transmit(now, &[], b"payload", &mut wire);
@@ -145,8 +144,7 @@ impl Sink for Lengths {
 /// part of a segmented send proves nothing about the MTU.
 #[test]
 fn a_path_mtu_probe_is_sent_by_itself() {
-    let cfg = Config { probe_mtu: true, ..Config::default() };
-    let mut net = Net::open(cfg.clone(), cfg);
+    let mut net = Net::pair(Config { probe_mtu: true, ..Config::default() });
     net.run(Duration::from_secs(1));
     let (now, mut lengths) = (net.now, Lengths(Vec::new(), Vec::new()));
     // The hint puts the current size in doubt.

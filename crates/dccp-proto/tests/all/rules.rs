@@ -90,7 +90,7 @@ fn the_peer_cannot_change_the_ccid_of_what_we_send() {
 /// RFC 4340 section 5.7: the Acknowledgement Number on a Sync acknowledges nothing.
 #[test]
 fn a_sync_acknowledges_no_data() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     net.network = Box::new(|_| Fate::Drop);
     net.send(CLIENT, b"lost");
     net.pump();
@@ -122,7 +122,7 @@ fn a_sync_leaves_a_client_in_partopen() {
 /// those Acks reported.
 #[test]
 fn an_acknowledged_ack_vector_is_not_sent_again() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     // Lose every fourth packet, because otherwise a single cell would cover all packets.
     net.network =
         Box::new(|sent| if sent.from == CLIENT && sent.index % 4 == 0 { Fate::Drop } else { Fate::Deliver });
@@ -144,7 +144,7 @@ fn an_acknowledged_ack_vector_is_not_sent_again() {
 /// RFC 4341 section 6.2: if both ends send data, the acknowledgements of data also acknowledge Acks.
 #[test]
 fn data_in_both_directions_needs_no_acks_of_acks() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let before = net.log.len();
     for _ in 0..1000 {
         for end in [CLIENT, SERVER] {
@@ -162,7 +162,7 @@ fn data_in_both_directions_needs_no_acks_of_acks() {
 /// is an error.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     net.now += Duration::from_secs(1);
     let response = net.log.iter().find(|sent| sent.ptype() == PacketType::Response).unwrap().bytes.clone();
     let before = net.types(CLIENT);
@@ -179,8 +179,7 @@ fn a_response_that_comes_again_is_no_mistake() {
 /// RFC 9897 section 3.1: Multipath Capable is negotiated only in the handshake.
 #[test]
 fn multipath_is_not_negotiated_twice() {
-    let config = Config { multipath: true, ..Config::default() };
-    let mut net = Net::open(config.clone(), config);
+    let mut net = Net::pair(Config { multipath: true, ..Config::default() });
     assert!(net.end(SERVER).is_multipath());
     let header = net.next_from(CLIENT, PacketType::Ack);
     let change = options(&[Opt::ChangeR(feature::MULTIPATH_CAPABLE, &[0])]);
@@ -204,7 +203,7 @@ fn a_multipath_server_confirms_the_handshake() {
 /// the answer refers to that option.
 #[test]
 fn the_options_of_a_reset_are_read_before_it_ends_anything() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let header = net.next_from(SERVER, PacketType::Reset);
     net.strike(SERVER, &header, &[1, 120, 2], &[]);
     let end = net.events[CLIENT].last();
@@ -243,7 +242,7 @@ fn options_of_tfrc_mean_nothing_on_data() {
 #[test]
 fn either_ack_vector_is_read_alike() {
     for option in [38, 39] {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         // There are two packets: the Ack's Acknowledgement Number acknowledges the second, and only the Ack
         // Vector acknowledges the first.
         net.send(CLIENT, &[1; 500]);

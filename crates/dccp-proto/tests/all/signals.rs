@@ -41,8 +41,7 @@ fn no_data_for_an_application_that_does_not_listen() {
         talk(&mut net);
         let header = net.next_from(SERVER, PacketType::Ack);
         assert!(net.strike(SERVER, &header, &[40, 3, 0x90, 0], &[]));
-        let now = net.now;
-        assert_eq!(net.end(CLIENT).gate(now), Gate::Closed(Why::NotListening));
+        assert_eq!(net.gate(CLIENT), Gate::Closed(Why::NotListening));
     }
 }
 

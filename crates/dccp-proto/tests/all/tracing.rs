@@ -18,18 +18,16 @@ fn told() -> Vec<String> {
 #[test]
 fn every_state_is_told() {
     log::install(Some(std::thread::current().id()));
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let opening = ["CLOSED REQUEST", "CLOSED RESPOND", "REQUEST PARTOPEN", "RESPOND OPEN", "PARTOPEN OPEN"];
     assert_eq!(told(), opening);
-    let now = net.now;
-    net.end(CLIENT).close(now, false);
+    net.close(CLIENT, false);
     net.run(Duration::from_secs(241));
     assert_eq!(told(), ["OPEN CLOSING", "OPEN CLOSED", "CLOSING TIMEWAIT", "TIMEWAIT CLOSED"]);
 
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     told();
-    let now = net.now;
-    net.end(SERVER).close(now, true);
+    net.close(SERVER, true);
     net.run(Duration::from_secs(2));
     assert_eq!(told(), ["OPEN CLOSEREQ", "OPEN CLOSING", "CLOSEREQ CLOSED", "CLOSING TIMEWAIT"]);
 }

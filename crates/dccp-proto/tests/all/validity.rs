@@ -22,7 +22,7 @@ fn burn(net: &mut Net, side: usize, packets: usize) {
 fn syncs_after_a_burst_of_loss_longer_than_the_window() {
     // W is 1024 here, so GSR + 768 is the last valid number.
     for (lost, syncs) in [(767, 0), (768, 1), (5000, 1)] {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         burn(&mut net, CLIENT, lost);
         let now = net.now;
         let mut wire = Outbox::new();
@@ -44,11 +44,11 @@ fn syncs_after_a_burst_of_loss_longer_than_the_window() {
 
 #[test]
 fn an_active_connection_waits_three_round_trips_before_it_believes_a_far_sync() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let far = net.gss(CLIENT).add(100_000);
     let ack = net.gss(SERVER);
     for ptype in [PacketType::Sync, PacketType::SyncAck] {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         net.send(CLIENT, b"alive");
         net.run(Duration::from_millis(21));
         let header = net.forge(CLIENT, ptype, far, Some(net.gss(SERVER)));
@@ -66,7 +66,7 @@ fn an_active_connection_waits_three_round_trips_before_it_believes_a_far_sync() 
 
 #[test]
 fn invalid_packets_are_answered_with_few_syncs() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let far = net.gss(CLIENT).add(1 << 40);
     let header = net.forge(CLIENT, PacketType::Data, far, None);
     let from = net.log.len();
@@ -89,7 +89,7 @@ fn invalid_packets_are_answered_with_few_syncs() {
 
 #[test]
 fn an_invalid_reset_is_challenged_with_what_was_received_last() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let gsr = net.gss(CLIENT);
     // An old number, a number beyond the window, and an acknowledgement of a packet that was never sent.
     let table =
@@ -114,7 +114,7 @@ fn types_that_make_no_sense_are_answered_with_a_sync() {
         (SERVER, PacketType::Response),
     ];
     for (from, ptype) in table {
-        let mut net = Net::open(Config::default(), Config::default());
+        let mut net = Net::pair(Config::default());
         net.now += Duration::from_secs(1);
         let mut header = net.next_from(from, ptype);
         header.ack = header.ack.filter(|_| ptype.has_ack());
@@ -175,7 +175,7 @@ fn a_reset_is_not_answered_in_request() {
 /// numbers far from the windows of the old connection.
 #[test]
 fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let from = net.log.len();
     let (now, seed) = (net.now, [8; 32]);
     net.ends[CLIENT] =
@@ -193,7 +193,7 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
 
 #[test]
 fn a_sync_is_answered_at_once_with_its_own_number() {
-    let mut net = Net::open(Config::default(), Config::default());
+    let mut net = Net::pair(Config::default());
     let gsr = net.gss(CLIENT);
     // The second packet is reordered, so it is older than the newest received. In this case an Ack carries
     // the feedback.

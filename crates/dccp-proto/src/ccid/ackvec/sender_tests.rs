@@ -160,13 +160,6 @@ impl Rig {
     }
 }
 
-#[test]
-fn is_send() {
-    fn check<T: Send>() {}
-    check::<AckVecSender>();
-    check::<super::AckVecReceiver>();
-}
-
 /// Returns an Ack Vector that reports `packets` consecutive packets as received.
 fn all(packets: u64) -> Vec<u8> {
     (0..packets).map(|_| cell(State::Received, 1)).collect()

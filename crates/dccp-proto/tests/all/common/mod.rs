@@ -83,8 +83,7 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
 
 /// Opens a connection that uses the same CCID in both directions.
 pub fn open(ccid: u8) -> Net {
-    let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
-    Net::open(config(), config())
+    Net::pair(Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() })
 }
 
 /// Returns a client that has received a Response with these options, the Response's header, and the time. The
@@ -135,14 +134,30 @@ impl Net {
 
     /// Creates a pair with both ends in OPEN and no packet in flight.
     pub fn open(client: Config, server: Config) -> Net {
-        let mut net = Net::new(Config { ..client }, Config { ack_on_open: true, ..server });
+        let mut net = Net::new(client, Config { ack_on_open: true, ..server });
         net.run(Duration::from_millis(500));
         assert_eq!(net.states(), [State::Open, State::Open]);
         net
     }
 
+    /// Creates such a pair whose ends have the same configuration.
+    pub fn pair(cfg: Config) -> Net {
+        Net::open(cfg.clone(), cfg)
+    }
+
     pub fn end(&mut self, side: usize) -> &mut Connection {
         self.ends[side].as_mut().unwrap()
+    }
+
+    /// Closes the connection at this end. `at_peer` tells that the peer is to hold TIMEWAIT.
+    pub fn close(&mut self, side: usize, at_peer: bool) {
+        let now = self.now;
+        self.end(side).close(now, at_peer);
+    }
+
+    pub fn gate(&mut self, side: usize) -> Gate {
+        let now = self.now;
+        self.end(side).gate(now)
     }
 
     pub fn state(&self, side: usize) -> State {
