@@ -156,11 +156,11 @@ impl AckVecSender {
         if index < self.ours {
             // The path has changed since then, so the packet says nothing about the present path.
             if let Fate::Lost(_) = fate {
-                self.lost = self.lost.minus(packet);
-                self.spurious += 1;
+                self.counts.lost = self.counts.lost.minus(packet);
+                self.counts.spurious += 1;
             }
             if fate != Fate::Received {
-                self.delivered = self.delivered.and(packet);
+                self.counts.delivered = self.counts.delivered.and(packet);
             }
             return;
         }
@@ -174,8 +174,8 @@ impl AckVecSender {
             }
             // RFC 4341 section 5: this packet was declared lost, so it no longer counts as in flight.
             Fate::Lost(at) => {
-                self.lost = self.lost.minus(packet);
-                self.spurious += 1;
+                self.counts.lost = self.counts.lost.minus(packet);
+                self.counts.spurious += 1;
                 // If the peer had already reported later packets, the packet was reordered. Otherwise the
                 // path stalled, or an earlier acknowledgement of the packet was lost.
                 if late {
@@ -188,7 +188,7 @@ impl AckVecSender {
                 }
             }
         }
-        self.delivered = self.delivered.plus(bytes);
+        self.counts.delivered = self.counts.delivered.plus(bytes);
         self.control.sampler.on_acked(digest.arrived, &snapshot, bytes);
         self.loss.on_data_received(now, sent_at);
         digest.acked = digest.acked.plus(bytes);
@@ -260,7 +260,7 @@ impl AckVecSender {
         packet.fate = Fate::Lost(now);
         let Packet { bytes, sent_at, snapshot, .. } = *packet;
         if index < self.ours {
-            self.lost = self.lost.plus(bytes);
+            self.counts.lost = self.counts.lost.plus(bytes);
             return self.note_fate(&(index..index + 1), true);
         }
         self.count_lost(bytes);
@@ -276,7 +276,7 @@ impl AckVecSender {
 
     fn count_lost(&mut self, bytes: u32) {
         self.leave_pipe(bytes);
-        self.lost = self.lost.plus(bytes);
+        self.counts.lost = self.counts.lost.plus(bytes);
         self.control.sampler.on_lost(bytes);
     }
 
@@ -296,7 +296,7 @@ impl AckVecSender {
         if rate.is_some() {
             self.last_rate = rate;
         }
-        self.ce += digest.ce;
+        self.counts.ce += digest.ce;
         self.note_reduction(now, digest, false);
         let app_limited = !self.control.recently_limited(now, self.last_rate.as_ref());
         let observes = self.control.observes();
@@ -402,7 +402,7 @@ impl AckVecSender {
         if none_ours {
             return self.rto.stop();
         }
-        self.timeouts += 1;
+        self.counts.timeouts += 1;
         let others_heard = self.rto.since().is_some_and(|since| self.control.heard > since);
         let again = self.rto.has_expired();
         self.rto.on_timeout();

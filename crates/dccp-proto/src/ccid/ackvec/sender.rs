@@ -9,7 +9,7 @@ use super::return_path::ReturnPath;
 use super::rto::{DEFAULT_RTT, RtoTimer};
 use crate::ccid::table::AckVectors;
 use crate::ccid::{
-    Arrival, Fated, Feedback, HalfConfig, Handover, Late, SenderHalf, SenderRequest, TxLoad, TxView,
+    Arrival, Counts, Fated, Feedback, HalfConfig, Handover, Late, SenderHalf, SenderRequest, TxLoad, TxView,
 };
 use crate::{Ecn, Gate, Why};
 use alloc::boxed::Box;
@@ -64,15 +64,10 @@ pub struct AckVecSender {
     pub(super) probe: Option<u64>,
     /// Packets outstanding on this connection.
     pub(super) inflight: Amount,
-    pub(super) sent: Amount,
-    pub(super) delivered: Amount,
-    pub(super) lost: Amount,
-    pub(super) spurious: u64,
+    pub(super) counts: Counts,
     /// One past the newest packet that an Ack Vector has covered. Acknowledgements without a vector do not
     /// change this value.
     pub(super) told: u64,
-    pub(super) ce: u64,
-    pub(super) timeouts: u64,
     /// The round of this connection ends when a packet at or after this index is acknowledged.
     pub(super) round_end: u64,
     pub(super) last_rate: Option<RateSample>,
@@ -119,13 +114,8 @@ impl AckVecSender {
             requests: Requests::new(RatioRule::of(strict, cfg.cc.draft)),
             probe: None,
             inflight: Amount::default(),
-            sent: Amount::default(),
-            delivered: Amount::default(),
-            lost: Amount::default(),
-            spurious: 0,
+            counts: Counts::default(),
             told: 0,
-            ce: 0,
-            timeouts: 0,
             round_end: 0,
             last_rate: None,
             last_sent: None,
@@ -174,7 +164,7 @@ impl AckVecSender {
     /// before the first delivery: the path may drop ECN-capable packets but not Syncs, and only timeouts
     /// reveal this.
     fn probe_due(&self) -> Option<Time> {
-        self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft && self.delivered.packets > 0)
+        self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft && self.counts.delivered.packets > 0)
     }
 
     fn on_data_sent(&mut self, now: Time, bytes: u32) {
@@ -193,7 +183,7 @@ impl AckVecSender {
             self.rto.stop();
         }
         self.inflight = self.inflight.plus(bytes);
-        self.sent = self.sent.plus(bytes);
+        self.counts.sent = self.counts.sent.plus(bytes);
         self.last_sent = Some(now);
         self.rto.start(now);
     }
@@ -336,7 +326,7 @@ impl SenderHalf for AckVecSender {
     fn resume(&mut self, saved: &Remembered, max_jump: u64) {
         // RFC 9959 section 3.2: resume only at the beginning, before any congestion, and not with a shared
         // control.
-        let early = self.lost.packets == 0 && self.ce == 0 && !self.control.cc.settled();
+        let early = self.counts.lost.packets == 0 && self.counts.ce == 0 && !self.control.cc.settled();
         if early && self.group.is_none() && self.control.cc.resumption().is_none() {
             self.control.resume(saved, max_jump, self.mtu);
             // The jump sends more packets, so raise the Sequence Window first.
@@ -366,12 +356,12 @@ impl SenderHalf for AckVecSender {
             bottleneck,
             app_limited,
             phase: self.control.cc.phase(),
-            sent: self.sent,
-            delivered: self.delivered,
-            lost: self.lost,
-            spurious: self.spurious,
-            ce: self.ce,
-            timeouts: self.timeouts,
+            sent: self.counts.sent,
+            delivered: self.counts.delivered,
+            lost: self.counts.lost,
+            spurious: self.counts.spurious,
+            ce: self.counts.ce,
+            timeouts: self.counts.timeouts,
             last_sent,
             probing_rtt: self.probing_rtt(),
             resumption: self.control.cc.resumption(),

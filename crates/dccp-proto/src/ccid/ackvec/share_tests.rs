@@ -129,7 +129,7 @@ fn a_timeout_is_one_of_the_group_only_if_nobody_was_heard() {
     group.timeout(ms(2000), 0);
     assert_eq!(group.cwnd(), Window::Packets(1));
     group.timeout(ms(2010), 1);
-    assert_eq!(group.halves[1].timeouts, 1);
+    assert_eq!(group.halves[1].counts.timeouts, 1);
     assert_eq!(group.control.inflight(), Amount::default());
     let thresholds: Vec<&str> = (0..2).map(|i| group.with(i, |half| half.view().phase)).collect();
     assert_eq!(thresholds, ["slow_start"; 2]);
@@ -148,7 +148,7 @@ fn losses_of_one_window_reduce_it_once_whoever_had_them() {
     let feedback = Feedback::new(FIRST.add(6), &vector);
     for i in 0..2 {
         group.with(i, |half| half.on_feedback(ms(100), &feedback));
-        assert!(group.halves[i].lost.packets > 0);
+        assert!(group.halves[i].counts.lost.packets > 0);
     }
     assert_eq!((before, group.cwnd()), (Window::Packets(5), Window::Packets(2)));
 }

@@ -73,8 +73,6 @@ impl AckVecSender {
             self.ours = u64::MAX;
         }
         self.control.inflight = self.inflight;
-        let counts = from.counts;
-        (self.sent, self.delivered, self.lost) = (counts.sent, counts.delivered, counts.lost);
-        (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
+        self.counts = from.counts;
     }
 }

@@ -1,7 +1,7 @@
 use super::counter::{Counter, wrapped};
 use super::options::{MAX_24, Told};
 use super::sent_log::{Sent, SentLog};
-use crate::ccid::{Feedback, HalfConfig, Handover, SenderHalf, SenderRequest, TxView};
+use crate::ccid::{Counts, Feedback, HalfConfig, Handover, SenderHalf, SenderRequest, TxView};
 use crate::{Gate, Why};
 use alloc::vec::Vec;
 use dccp_cc::tfrc::{LossInterval, NINTERVAL, Report, TfrcConfig, TfrcSender, loss_event_rate};
@@ -52,13 +52,8 @@ pub struct TfrcSenderHalf {
     intervals: Vec<Known>,
     rtt: RttEstimator,
     inflight: Amount,
-    sent: Amount,
-    delivered: Amount,
-    lost: Amount,
-    /// Number of spurious losses counted by the halves that this half succeeds.
-    spurious: u64,
-    ce: u64,
-    timeouts: u64,
+    /// Only the halves that this half succeeds have counted spurious losses, marks and timeouts here.
+    counts: Counts,
     receive_rate: f64,
     last_sent: Option<(Time, u32)>,
     window: u64,
@@ -91,12 +86,7 @@ impl TfrcSenderHalf {
             intervals: Vec::new(),
             rtt,
             inflight: Amount::default(),
-            sent: Amount::default(),
-            delivered: Amount::default(),
-            lost: Amount::default(),
-            spurious: 0,
-            ce: 0,
-            timeouts: 0,
+            counts: Counts::default(),
             receive_rate: 0.0,
             last_sent: None,
             window: 0,
@@ -136,7 +126,7 @@ impl TfrcSenderHalf {
         self.paced = self.tfrc.wire_rate();
         self.pacer.on_sent(now, bytes, self.paced, self.quantum(self.paced));
         self.inflight = self.inflight.plus(bytes);
-        self.sent = self.sent.plus(bytes);
+        self.counts.sent = self.counts.sent.plus(bytes);
     }
 
     /// `packets` packets with `bytes` bytes are no longer in flight, and at least `lost` of them were lost.
@@ -145,11 +135,9 @@ impl TfrcSenderHalf {
         let gone = Amount { packets, bytes };
         self.inflight = self.inflight.minus(gone);
         let lost = lost.min(packets);
-        let share = bytes.checked_div(packets).unwrap_or(0) * lost;
-        self.lost = Amount { packets: self.lost.packets + lost, bytes: self.lost.bytes + share };
-        let arrived = gone.minus(Amount { packets: lost, bytes: share });
-        self.delivered.packets += arrived.packets;
-        self.delivered.bytes += arrived.bytes;
+        let lost = Amount { packets: lost, bytes: bytes.checked_div(packets).unwrap_or(0) * lost };
+        self.counts.lost = self.counts.lost.and(lost);
+        self.counts.delivered = self.counts.delivered.and(gone.minus(lost));
     }
 
     /// Records the reported loss intervals, and returns the number of new loss events.
@@ -339,9 +327,7 @@ impl SenderHalf for TfrcSenderHalf {
             self.log.push(packet.seq, Sent { at: packet.at, counter: 0, bytes: packet.bytes.max(1) });
             self.inflight = self.inflight.plus(packet.bytes);
         }
-        let counts = from.counts;
-        (self.sent, self.delivered, self.lost) = (counts.sent, counts.delivered, counts.lost);
-        (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
+        self.counts = from.counts;
     }
 
     fn rtt(&self) -> &RttEstimator {
@@ -364,12 +350,12 @@ impl SenderHalf for TfrcSenderHalf {
             bottleneck: None,
             app_limited: last_sent.is_none_or(|last| self.tfrc.data_limited_since(last - round)),
             phase: self.tfrc.phase(),
-            sent: self.sent,
-            delivered: self.delivered,
-            lost: self.lost,
-            spurious: self.spurious,
-            ce: self.ce,
-            timeouts: self.timeouts + self.tfrc.timeouts(),
+            sent: self.counts.sent,
+            delivered: self.counts.delivered,
+            lost: self.counts.lost,
+            spurious: self.counts.spurious,
+            ce: self.counts.ce,
+            timeouts: self.counts.timeouts + self.tfrc.timeouts(),
             last_sent,
             probing_rtt: false,
             resumption: None,
