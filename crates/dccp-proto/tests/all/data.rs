@@ -132,9 +132,7 @@ fn an_acknowledgement_covers_what_arrived() {
         Box::new(
             |s| if s.ptype() == PacketType::Data && s.index % 5 == 0 { Fate::Drop } else { Fate::Deliver },
         );
-    for _ in 0..400 {
-        net.send(CLIENT, &[0; 500]);
-    }
+    net.send_many(CLIENT, 400, &[0; 500]);
     net.run(Duration::from_secs(20));
     // Compares the server's last Ack Vectors with the actual fate of each packet.
     let mut truth = std::collections::BTreeMap::new();
@@ -506,9 +504,7 @@ fn a_new_mtu_counts_at_once() {
     // An Ack leaves even with an impossible MTU.
     net.end(SERVER).set_mtu(mpdccp_units::Time::ZERO, 0);
     assert_eq!(net.end(SERVER).max_payload(9), 0);
-    for _ in 0..10 {
-        net.send(CLIENT, b"x");
-    }
+    net.send_many(CLIENT, 10, b"x");
     net.run(Duration::from_secs(1));
     assert_eq!(net.end(CLIENT).tx_view().unwrap().delivered.packets, 10);
     assert!(net.types(SERVER).len() < 20);

@@ -108,9 +108,7 @@ fn a_new_ack_ratio_is_obeyed_at_once() {
 #[test]
 fn the_sequence_window_follows_the_congestion_window() {
     let mut net = negotiated(Config::default(), Config::default());
-    for _ in 0..20_000 {
-        net.send(CLIENT, &[0; 100]);
-    }
+    net.send_many(CLIENT, 20_000, &[0; 100]);
     net.run(Duration::from_secs(5));
     let width = net.end(CLIENT).feature(feature::SEQUENCE_WINDOW, Side::Local);
     assert!(width > 1024, "{width}");
@@ -158,9 +156,7 @@ fn changes_after_the_handshake_are_repeated_with_back_off() {
         if lose { Fate::Drop } else { Fate::Deliver }
     });
     let opened = net.log.len();
-    for _ in 0..600 {
-        net.send(CLIENT, &[0; 100]);
-    }
+    net.send_many(CLIENT, 600, &[0; 100]);
     net.run(Duration::from_secs(20));
     let width = net.end(CLIENT).feature(feature::SEQUENCE_WINDOW, Side::Local);
     assert!(width > 1024);

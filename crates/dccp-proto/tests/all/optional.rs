@@ -144,9 +144,7 @@ fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
         let client = Config { short_seqnos: wanted, seq_window: window, ..Config::default() };
         let server = Config { allow_short_seqnos: permitted, ..Config::default() };
         let mut net = Net::open(client, server);
-        for _ in 0..100 {
-            net.send(CLIENT, &[3; 500]);
-        }
+        net.send_many(CLIENT, 100, &[3; 500]);
         net.run(Duration::from_secs(2));
         assert_eq!(net.delivered[SERVER].len(), 100);
         let short = |sent: &Sent| sent.packet().header.short;
@@ -234,9 +232,7 @@ fn every_drop_code_is_sent_and_obeyed() {
         DropCode::DeliveredCorrupt,
     ] {
         let mut net = Net::pair(Config::default());
-        for _ in 0..20 {
-            net.send(CLIENT, &[0; 100]);
-        }
+        net.send_many(CLIENT, 20, &[0; 100]);
         net.run(Duration::from_millis(300));
         let before = net.end(CLIENT).tx_view().unwrap();
         net.send(CLIENT, &[0; 100]);
@@ -292,10 +288,7 @@ fn acks_carry_timestamps_if_the_sender_asks() {
         let mut net =
             Net::pair(Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], cc, ..Config::default() });
         let opened = net.log.len();
-        for _ in 0..100 {
-            net.send(CLIENT, b"x");
-            net.run(Duration::from_millis(10));
-        }
+        net.send_paced(CLIENT, 100, b"x", Duration::from_millis(10));
         let stamped =
             |sent: &&Sent| sent.packet().options().flatten().any(|o| matches!(o, Opt::Timestamp(_)));
         let of = |from, ptype| net.log[opened..].iter().filter(move |s| s.from == from && s.ptype() == ptype);
@@ -321,12 +314,7 @@ fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
         };
         net.log.iter().filter(stamped).count()
     };
-    let send = |net: &mut Net| {
-        for _ in 0..100 {
-            net.send(CLIENT, b"x");
-            net.run(Duration::from_millis(10));
-        }
-    };
+    let send = |net: &mut Net| net.send_paced(CLIENT, 100, b"x", Duration::from_millis(10));
     send(&mut net);
     assert_eq!(told(&net), 0);
     assert!(net.end(CLIENT).set_ccid(5));
@@ -339,10 +327,7 @@ fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
 #[test]
 fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     let mut net = open(5);
-    for _ in 0..50 {
-        net.send(CLIENT, b"x");
-        net.run(Duration::from_millis(10));
-    }
+    net.send_paced(CLIENT, 50, b"x", Duration::from_millis(10));
     let before = net.end(CLIENT).tx_view().unwrap();
     net.network = Box::new(|_| Fate::Drop);
     net.send(CLIENT, b"x");
@@ -353,10 +338,7 @@ fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     let options = [&[41, 6][..], &stamp, &[38, 3, 4]].concat();
     assert!(net.strike(SERVER, &header, &options, &[]));
     net.network = Box::new(|_| Fate::Deliver);
-    for _ in 0..100 {
-        net.send(CLIENT, b"x");
-        net.run(Duration::from_millis(10));
-    }
+    net.send_paced(CLIENT, 100, b"x", Duration::from_millis(10));
     let after = net.end(CLIENT).tx_view().unwrap();
     assert!(after.delivered.packets > before.delivered.packets);
     let [before, after] = [before, after].map(|view| view.cwnd.bytes(1_500));
@@ -369,9 +351,7 @@ fn a_new_path_is_found_out_about_anew() {
     for ccid in [2, 3, 4, 5, 7, 250] {
         let mut net = open(ccid);
         let fresh = net.end(CLIENT).tx_view().unwrap().cwnd.bytes(1500);
-        for _ in 0..2000 {
-            net.send(CLIENT, &[0; 1000]);
-        }
+        net.send_many(CLIENT, 2000, &[0; 1000]);
         net.run(Duration::from_millis(400));
         let grown = net.end(CLIENT).tx_view().unwrap();
         assert!(ccid == 4 || grown.cwnd.bytes(1500) > 2 * fresh, "CCID {ccid}");
@@ -408,9 +388,7 @@ fn a_new_path_may_carry_larger_packets() {
 fn ack_vectors_end_with_the_ccid_that_needed_them() {
     let mut net = Net::pair(Config::default());
     net.end(CLIENT).set_ccid(3);
-    for _ in 0..100 {
-        net.send(CLIENT, &[0; 500]);
-    }
+    net.send_many(CLIENT, 100, &[0; 500]);
     net.run(Duration::from_secs(5));
     assert_eq!(net.end(SERVER).feature(feature::SEND_ACK_VECTOR, Side::Local), 0);
     let vector = |sent: &Sent| sent.packet().options().flatten().any(|o| matches!(o, Opt::AckVector(..)));

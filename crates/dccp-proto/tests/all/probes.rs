@@ -9,12 +9,12 @@ use mpdccp_units::Duration;
 /// than a round trip but shorter than a timeout, the network loses the packets that `lost` selects.
 fn after_silence(cfg: &Config, lost: fn(&Sent) -> bool) -> Net {
     let mut net = Net::pair(cfg.clone());
-    (0..8).for_each(|_| net.send(CLIENT, b"data"));
+    net.send_many(CLIENT, 8, b"data");
     net.run(Duration::from_secs(1));
     let until = net.now + Duration::from_millis(100);
     net.network =
         Box::new(move |sent| if sent.at < until && lost(sent) { Fate::Drop } else { Fate::Deliver });
-    (0..8).for_each(|_| net.send(CLIENT, b"data"));
+    net.send_many(CLIENT, 8, b"data");
     net.run(Duration::from_secs(2));
     net
 }
@@ -85,7 +85,7 @@ fn an_answer_leaves_the_report_of_ccid_3_to_an_ack() {
 #[test]
 fn answers_cause_one_ack_for_the_newest_packet() {
     let mut net = open(5);
-    (0..8).for_each(|_| net.send(CLIENT, b"data"));
+    net.send_many(CLIENT, 8, b"data");
     net.run(Duration::from_secs(1));
     let next = net.next_from(CLIENT, PacketType::Sync);
     let from = net.log.len();
@@ -105,7 +105,7 @@ fn answers_cause_one_ack_for_the_newest_packet() {
 fn a_probe_does_not_replace_a_sync_that_resynchronises() {
     let silent = || {
         let mut net = open(5);
-        (0..8).for_each(|_| net.send(CLIENT, b"data"));
+        net.send_many(CLIENT, 8, b"data");
         net.run(Duration::from_secs(1));
         net.network = Box::new(|_| Fate::Drop);
         net.send(CLIENT, b"data");

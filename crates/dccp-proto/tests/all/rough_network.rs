@@ -90,9 +90,7 @@ fn survives(ccid: u8, rough: Rough, from_the_start: bool) {
     for from in [CLIENT, SERVER] {
         net.to_send[from].clear();
         let before = net.delivered[1 - from].len();
-        for _ in 0..50 {
-            net.send(from, b"after");
-        }
+        net.send_many(from, 50, b"after");
         net.run(Duration::from_secs(20));
         assert_eq!(net.delivered[1 - from].len() - before, 50, "CCID {ccid} from {from}");
     }

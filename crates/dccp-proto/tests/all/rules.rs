@@ -127,10 +127,7 @@ fn an_acknowledged_ack_vector_is_not_sent_again() {
     net.network =
         Box::new(|sent| if sent.from == CLIENT && sent.index % 4 == 0 { Fate::Drop } else { Fate::Deliver });
     const PACKETS: usize = 1000;
-    for _ in 0..PACKETS {
-        net.send(CLIENT, &[1; 100]);
-        net.run(Duration::from_millis(10));
-    }
+    net.send_paced(CLIENT, PACKETS, &[1; 100], Duration::from_millis(10));
     let last = net.last(SERVER).packet().options().flatten().find_map(|option| match option {
         Opt::AckVector(_, cells) => {
             Some(cells.iter().map(|cell| usize::from(cell & 0x3f) + 1).sum::<usize>())
@@ -261,10 +258,7 @@ fn either_ack_vector_is_read_alike() {
 fn corrupt_data_is_a_loss_event_of_tfrc() {
     for (corrupt, lossless) in [(false, true), (true, false)] {
         let mut net = open(3);
-        for _ in 0..10 {
-            net.send(CLIENT, &[1; 500]);
-            net.run(Duration::from_millis(100));
-        }
+        net.send_paced(CLIENT, 10, &[1; 500], Duration::from_millis(100));
         let header = net.next_from(CLIENT, PacketType::Data);
         let checksum = dccp_wire::checksum::crc32c(b"data") ^ u32::from(corrupt);
         assert!(net.strike(CLIENT, &header, options(&[Opt::DataChecksum(checksum)]).as_bytes(), b"data"));

@@ -9,9 +9,7 @@ use mpdccp_units::Duration;
 /// Sends 200 packets from the client, ten every 100 ms.
 fn talk(net: &mut Net) {
     for _ in 0..20 {
-        for _ in 0..10 {
-            net.send(CLIENT, &[1; 100]);
-        }
+        net.send_many(CLIENT, 10, &[1; 100]);
         net.run(Duration::from_millis(100));
     }
 }
@@ -79,9 +77,7 @@ fn a_path_that_marks_everything_is_not_believed() {
 fn a_path_that_drops_what_is_ecn_capable_is_found() {
     let mut net = open(2);
     net.network = Box::new(|sent| if sent.ecn == Ecn::NotEct { Fate::Deliver } else { Fate::Drop });
-    for _ in 0..50 {
-        net.send(CLIENT, &[1; 100]);
-    }
+    net.send_many(CLIENT, 50, &[1; 100]);
     net.run(Duration::from_secs(20));
     assert_eq!(net.states(), [State::Open; 2]);
     assert!(net.delivered[SERVER].len() >= 40, "{}", net.delivered[SERVER].len());
@@ -95,9 +91,7 @@ fn a_new_path_that_drops_what_is_ecn_capable_is_found() {
     net.network = Box::new(|sent| if sent.ecn == Ecn::NotEct { Fate::Deliver } else { Fate::Drop });
     let now = net.now;
     net.end(CLIENT).on_path_change(now);
-    for _ in 0..50 {
-        net.send(CLIENT, &[1; 100]);
-    }
+    net.send_many(CLIENT, 50, &[1; 100]);
     net.run(Duration::from_secs(20));
     assert!(net.delivered[SERVER].len() >= 240, "{}", net.delivered[SERVER].len());
 }

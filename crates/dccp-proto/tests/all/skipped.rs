@@ -23,9 +23,7 @@ fn skipped(net: &Net, from: usize) -> Vec<Seq> {
 }
 
 fn transfer(net: &mut Net, packets: usize) {
-    for _ in 0..packets {
-        net.send(SERVER, &[1; 900]);
-    }
+    net.send_many(SERVER, packets, &[1; 900]);
     while !net.to_send[SERVER].is_empty() && net.state(SERVER) == State::Open {
         net.run(Duration::from_millis(100));
     }
@@ -35,7 +33,7 @@ fn transfer(net: &mut Net, packets: usize) {
 /// Simulates a lying receiver, which acknowledges all numbers up to the newest as soon as possible.
 fn optimist(net: &mut Net, ccid: u8, vectors: bool) {
     net.network = Box::new(|s| if s.from == CLIENT { Fate::Drop } else { Fate::Deliver });
-    (0..1_000).for_each(|_| net.send(SERVER, &[1; 900]));
+    net.send_many(SERVER, 1_000, &[1; 900]);
     let (mut acked, first) = (net.gss(SERVER), net.gss(SERVER));
     for _ in 0..1_000 {
         net.run(Duration::from_millis(20));

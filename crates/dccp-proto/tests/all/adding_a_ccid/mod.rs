@@ -56,9 +56,7 @@ fn it_carries_data_and_yields_to_a_loss() {
         data += u32::from(from_client);
         if from_client && data == 100 { Fate::Drop } else { Fate::Deliver }
     });
-    for _ in 0..400 {
-        net.send(CLIENT, &[0; 500]);
-    }
+    net.send_many(CLIENT, 400, &[0; 500]);
     net.run(Duration::from_secs(20));
     let view = net.end(CLIENT).tx_view().unwrap();
     assert!(view.lost.packets == 1 && net.delivered[SERVER].len() == 399, "{view:?}");

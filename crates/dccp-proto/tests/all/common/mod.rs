@@ -181,6 +181,19 @@ impl Net {
         self.to_send[side].push_back(payload.to_vec());
     }
 
+    /// Sends the same datagram `times` times.
+    pub fn send_many(&mut self, side: usize, times: usize, payload: &[u8]) {
+        (0..times).for_each(|_| self.send(side, payload));
+    }
+
+    /// Sends the same datagram `times` times, once every `interval`.
+    pub fn send_paced(&mut self, side: usize, times: usize, payload: &[u8], interval: Duration) {
+        for _ in 0..times {
+            self.send(side, payload);
+            self.run(interval);
+        }
+    }
+
     /// Delivers bytes to one end as the network would. Returns whether they form a valid packet.
     pub fn inject(&mut self, to: usize, bytes: &[u8], ecn: Ecn) -> bool {
         let Ok(packet) = Packet::parse(bytes) else { return false };
