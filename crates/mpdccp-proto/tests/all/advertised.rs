@@ -151,8 +151,7 @@ fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
 /// Sources of the other address family are not used.
 #[test]
 fn an_advertised_address_of_the_other_family_is_not_joined() {
-    let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::All, ..config() });
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, SessionConfig { join_advertised: JoinFrom::All, ..config() });
     net.server.advertise(net.now, sid, "2001:db8::7".parse().unwrap(), None).unwrap();
     net.run(Duration::from_secs(1));
     assert_eq!((net.status(Client, id).peer_addresses.len(), net.state(Client, id).len()), (1, 1));
@@ -205,8 +204,7 @@ fn a_refused_join_waits_before_the_next() {
 /// end this subflow, whether it is the copy that the peer confirmed or another.
 #[test]
 fn a_late_copy_of_a_removal_does_not_end_a_new_subflow() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     net.wires[1].up = false;
     net.client.set_link(net.now, id, PathId(1), false);
     net.client.remove_path(net.now, id, PathId(1));

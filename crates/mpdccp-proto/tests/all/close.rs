@@ -146,8 +146,7 @@ fn a_dead_path_does_not_hold_up_the_close() {
 
 #[test]
 fn close_req_is_answered_with_the_other_key() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     net.server.close_req(net.now, sid);
     net.run(Duration::from_millis(15));
     assert_eq!(net.status(Client, id).state, SessionState::Closing);
@@ -180,8 +179,7 @@ fn joins_are_ignored_while_closing() {
 /// Only the Request of the join arrived, so the join must not delay the close.
 #[test]
 fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
-    let (mut net, id) = Net::connected(1, 1, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, config());
     net.add_wire();
     net.meddler = Some(Box::new(|from, path, bytes| {
         path == 0 || is_type(bytes, PacketType::Request) && from == Client
@@ -197,8 +195,7 @@ fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
 /// RFC 9897 section 3.2.11: from now on, the peer ignores joins, so no answer will arrive.
 #[test]
 fn an_own_join_without_an_answer_does_not_hold_up_the_peers_close() {
-    let (mut net, id) = Net::connected(1, 1, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, config());
     net.add_wire();
     net.meddler = Some(Box::new(|_, path, _| path == 0));
     net.client.add_path(net.now, id, path(1));
@@ -231,8 +228,7 @@ fn mp_close_means_nothing_on_data() {
 /// RFC 9897 section 3.2.3: MP_FAST_CLOSE ends the session only with Reset code 13.
 #[test]
 fn mp_fast_close_with_another_code_resets_one_subflow() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     net.meddler = Some(Box::new(|from, path, bytes| {
         if from == Client && is_type(bytes, PacketType::Reset) {
             // The code is the first byte after the Acknowledgement Number (RFC 4340 section 5.6).

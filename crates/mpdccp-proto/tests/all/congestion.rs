@@ -89,8 +89,7 @@ fn a_path_on_another_route_stays_in_use_and_is_measured() {
 /// The timeouts of the old route do not apply to the new one, whose round trip is longer.
 #[test]
 fn a_path_on_a_longer_route_does_not_become_suspect() {
-    let (mut net, id) = Net::connected(1, 2, ccid5(scheduler("rr")));
-    let server = net.server_id();
+    let (mut net, id, server) = Net::both(1, 2, ccid5(scheduler("rr")));
     net.stream(Client, id, 0, 1_000, Duration::from_millis(1));
     // No packet of the old route is in flight any more.
     net.run(Duration::from_secs(1));

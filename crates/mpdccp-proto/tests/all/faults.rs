@@ -470,8 +470,7 @@ fn a_refused_path_that_was_up_is_retried_once_per_second() {
 fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
     for (multipath, busy) in [(false, false), (false, true), (true, false), (true, true)] {
         let cfg = SessionConfig { multipath, ..config() };
-        let (mut net, _) = Net::connected(1, 1, cfg.clone());
-        let old = net.server_id();
+        let (mut net, _, old) = Net::both(1, 1, cfg.clone());
         if busy {
             net.stream(Server, old, 0, 50, Duration::from_millis(2));
         }

@@ -29,8 +29,7 @@ fn first_data_with(net: &mut Net, change: impl Fn(&Packet<'_>) -> Vec<u8> + 'sta
 }
 
 fn sent_over_one_path(change: impl Fn(&Packet<'_>) -> Vec<u8> + 'static) -> (Net, SessionStatus) {
-    let (mut net, id) = Net::connected(1, 1, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, config());
     first_data_with(&mut net, change);
     net.stream(Client, id, 0, 10, GAP);
     net.run(Duration::from_millis(50));
@@ -104,8 +103,7 @@ fn options_without_confirmation_do_not_count_as_too_many() {
 /// RFC 9897 section 3.2.12: applications may agree on a meaning of MP_EXP.
 #[test]
 fn an_application_has_options_of_its_own() {
-    let (mut net, id) = Net::connected(1, 2, SessionConfig { private_options: true, ..config() });
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, SessionConfig { private_options: true, ..config() });
     assert!(net.client.send_private(net.now, id, b"hello"));
     assert!(net.server.send_private(net.now, sid, &[7; 252]));
     for refused in [&[7; 253][..], b"mpd1", b"mpd1 and more"] {
@@ -308,8 +306,7 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
 /// pending option.
 #[test]
 fn a_confirmation_that_comes_late_confirms_nothing_newer() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     let prio = |net: &mut Net, prio, mute, time| {
         net.wires[1].mute = mute;
         net.client.set_prio(net.now, id, PathId(1), prio);
@@ -333,8 +330,7 @@ fn a_confirmation_that_comes_late_confirms_nothing_newer() {
 /// equal options, and each is sent several times.
 #[test]
 fn a_confirmation_does_not_confirm_the_same_option_of_another_subflow() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     net.meddler = Some(Box::new(|from, path, bytes| {
         let packet = Packet::parse(bytes).unwrap();
         let mut options = packet.options().flatten();
@@ -501,8 +497,7 @@ fn held_back(net: &Net, of: impl Fn(&MpOption<'_>) -> bool) -> Vec<u8> {
 /// it.
 #[test]
 fn addresses_and_removals_that_come_late_are_not_obeyed() {
-    let (mut net, id) = Net::connected(1, 1, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, config());
     let addr: IpAddr = "192.0.2.7".parse().unwrap();
     // Each packet is lost once. Its repetition arrives and is confirmed.
     let lost_once = |net: &mut Net, act: &dyn Fn(&mut Net)| {
@@ -541,8 +536,7 @@ fn addresses_and_removals_that_come_late_are_not_obeyed() {
 /// as long as the removal is repeated.
 #[test]
 fn the_removal_of_an_address_that_is_not_known_is_ignored() {
-    let (mut net, id) = Net::connected(1, 1, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, config());
     let addr: IpAddr = "192.0.2.7".parse().unwrap();
     net.wires[0].up = false;
     let addr_id = net.client.advertise(net.now, id, addr, None).unwrap();
@@ -596,8 +590,7 @@ fn options_of_an_application_that_nobody_fetches_are_bounded() {
 
 #[test]
 fn a_slow_application_is_told_of() {
-    let (mut net, id) = Net::connected(1, 1, config());
-    let server = net.server_id();
+    let (mut net, id, server) = Net::both(1, 1, config());
     let told = |net: &mut Net, slow| {
         let before = net.status(Client, id).paths[0].stats.slow_receiver;
         net.server.set_slow_receiver(net.now, server, slow);

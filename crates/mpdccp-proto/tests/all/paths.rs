@@ -200,8 +200,7 @@ fn a_path_is_back_within_a_second_of_its_return() {
 
 #[test]
 fn nat_bindings_that_all_vanish_cost_less_than_a_second_downlink() {
-    let (mut net, _) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, _, sid) = Net::both(1, 2, config());
     net.stream(Server, sid, 0, 200, Duration::from_millis(5));
     net.wires.iter_mut().for_each(|w| w.nat_port += 1);
     net.stream(Server, sid, 200, 400, Duration::from_millis(5));
@@ -237,8 +236,7 @@ fn thin_flows_leave_a_dead_path_soon() {
 fn a_path_dead_one_way_is_left_as_soon() {
     for mute in [Client, Server] {
         let reorder = ReorderConfig::adaptive(Duration::from_millis(200));
-        let (mut net, id) = Net::connected(1, 2, SessionConfig { reorder, ..config() });
-        let sid = net.server_id();
+        let (mut net, id, sid) = Net::both(1, 2, SessionConfig { reorder, ..config() });
         let both = |net: &mut Net, from| {
             for n in from..from + 300 {
                 net.client.send(net.now, id, datagram(n), PktInfo::default());
@@ -269,8 +267,7 @@ fn a_path_dead_one_way_is_left_as_soon() {
 
 #[test]
 fn the_server_may_close_a_path_and_the_client_joins_again() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     net.server.remove_path(net.now, sid, PathId(1));
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Down]);
@@ -294,8 +291,7 @@ fn a_nat_that_forgets_is_found_out() {
 
 #[test]
 fn idle_paths_are_kept_alive_and_dead_ones_found() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     net.run(secs(120));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
     assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Up]);
@@ -436,8 +432,7 @@ fn priorities_are_obeyed_on_both_sides() {
 
 #[test]
 fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
-    let (mut net, id) = Net::connected(1, 2, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, config());
     let addresses: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::7".parse().unwrap()];
     let a = net.server.advertise(net.now, sid, addresses[0], None).unwrap();
     let b = net.server.advertise(net.now, sid, addresses[1], Some(7000)).unwrap();

@@ -167,8 +167,7 @@ fn the_peer_is_told_at_once_of_a_link_reported_down() {
 
 #[test]
 fn the_peer_is_told_of_a_death_it_cannot_see() {
-    let (mut net, id) = Net::connected(1, 2, waits());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 2, waits());
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
     // The client notices the failure because its data is not acknowledged. The server sends nothing on this
     // path, so it learns of the failure only from the client's report.

@@ -150,8 +150,7 @@ fn half_open_state_is_bounded_and_expires() {
 
 #[test]
 fn half_open_joins_are_bounded_and_expire() {
-    let (mut net, id) = Net::connected(1, 1, config());
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, config());
     let ci = net.status(Server, sid).ci.0;
     for n in 0..5000 {
         net.inject(Server, stranger(n), Ecn::NotEct, &request(n, Some(ci)));
@@ -303,8 +302,7 @@ fn unread_and_excess_datagrams_are_bounded() {
     assert!(net.status(Client, id).queue_stats.dropped_full > 90_000);
     // The server's application fetches nothing. RFC 4340 section 11.7.2: what does not fit is reported with
     // Drop Code 2.
-    let (mut net, id) = Net::connected(1, 1, SessionConfig { multipath: false, ..config() });
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::both(1, 1, SessionConfig { multipath: false, ..config() });
     let remote = SocketAddr::new(client_addr(0), net.wires[0].nat_port);
     let (mut reports, mut n) = (0, 0);
     while reports == 0 {
@@ -374,7 +372,6 @@ fn unknown_sessions_and_paths_are_harmless() {
     e.withdraw(now, id, 9);
     assert_eq!(e.add_path(now, ghost, path(0)), None);
     assert!(e.status(now, ghost).is_none() && e.rows(now, ghost).is_empty());
-    let (mut net, _) = Net::connected(1, 1, SessionConfig { multipath: false, ..config() });
-    let sid = net.server_id();
+    let (mut net, _, sid) = Net::both(1, 1, SessionConfig { multipath: false, ..config() });
     assert_eq!(net.server.add_path(net.now, sid, path(0)), None, "a plain session has one path");
 }

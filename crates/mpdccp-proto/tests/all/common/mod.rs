@@ -185,6 +185,13 @@ impl Net {
         (net, id)
     }
 
+    /// Connects like [`connected`](Self::connected). Returns the session at both ends.
+    pub fn both(seed: u8, paths: usize, cfg: SessionConfig) -> (Net, SessionId, SessionId) {
+        let (net, id) = Net::connected(seed, paths, cfg);
+        let sid = net.server_id();
+        (net, id, sid)
+    }
+
     /// Creates a session with one path, in which the server may join paths to the client and a second wire is
     /// free. Returns the session at both ends.
     pub fn joinable() -> (Net, SessionId, SessionId) {
