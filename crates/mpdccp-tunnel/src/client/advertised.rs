@@ -100,7 +100,7 @@ pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
         let over = |spec: &PathSpec| spec.advertised && !wanted.iter().any(|w| same(spec, w));
         peer.waiting.retain(|path| !over(&path.spec));
         while let Some(at) = peers[number].paths.iter().position(|path| over(&path.spec)) {
-            paths.close(cx, peers, number, at);
+            paths.close(cx, peers, (number, at), false);
         }
         let peer = &mut peers[number];
         let fresh: Vec<_> = wanted.into_iter().filter(|spec| !peer.has_path(&spec.name)).collect();

@@ -228,7 +228,7 @@ impl Paths {
                 all().all(|name| name != own) && all().any(|name| !taken.iter().any(|t| t == name))
             };
             if let Some(at) = peers[number].paths.iter().position(left) {
-                let path = self.close(cx, peers, number, at);
+                let path = self.close(cx, peers, (number, at), true);
                 let again = WaitingPath::again(&path);
                 let (peer, gone) = (&mut peers[number], path.interface.unwrap_or_default());
                 cx.out.info(format!(
@@ -295,7 +295,7 @@ impl Paths {
             while let Some((at, failed)) =
                 peers[number].paths.iter().enumerate().find_map(|(at, path)| Some((at, leaves(self, path)?)))
             {
-                let path = self.close(cx, peers, number, at);
+                let path = self.close(cx, peers, (number, at), true);
                 let why = format!("{failed} does not answer");
                 let peer = &mut peers[number];
                 cx.out.info(format!("peer {}: path {}: {why}", peer.name(), path.spec.name));
@@ -306,12 +306,22 @@ impl Paths {
         self.open(cx, peers);
     }
 
-    /// Closes a path and removes it. Closing the last path also closes the session.
-    pub(crate) fn close(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, at: usize) -> OpenPath {
+    /// Closes a path and removes it. Closing the last path also closes the session. But if the path will open
+    /// again elsewhere (`moves`), an open multipath session stays, so that no connection is lost. A client of
+    /// several servers opens a new one instead, because it leaves a server that is silent for a moment.
+    pub(crate) fn close(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        (number, at): (usize, usize),
+        moves: bool,
+    ) -> OpenPath {
         let id = peers[number].path_id(cx, &peers[number].paths[at].spec.name);
+        let multipath = peers[number].status(cx).is_some_and(|status| status.multipath);
+        let stays = moves && multipath && peers[number].opened.is_some() && peers[number].cfg.servers() <= 1;
         let path = peers[number].paths.remove(at);
         if let Some(session) = peers[number].session {
-            if peers[number].paths.is_empty() {
+            if peers[number].paths.is_empty() && !stays {
                 cx.endpoint.close(cx.now, session);
                 peers[number].report_down(cx, "its last path is closed");
                 peers[number].on_closed(cx);
@@ -348,7 +358,7 @@ impl Paths {
     pub(crate) fn remove(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, name: &str) {
         peers[number].forget_waiting(cx, |spec| spec.name == name);
         if let Some(at) = peers[number].paths.iter().position(|p| p.spec.name == name) {
-            self.close(cx, peers, number, at);
+            self.close(cx, peers, (number, at), false);
         }
         let left = leaving::remove_path(cx, &mut peers[number], name);
         left.iter().for_each(|path| self.retire(cx, peers[number].name(), path));

@@ -47,7 +47,7 @@ pub(crate) fn next(
         peer.set_aside(cx);
     }
     while !peers[number].paths.is_empty() {
-        let path = paths.close(cx, peers, number, 0);
+        let path = paths.close(cx, peers, (number, 0), false);
         peers[number].waiting.push(WaitingPath::again(&path));
     }
     // Drop waiting paths to addresses that the former server advertised.

@@ -1,6 +1,8 @@
 //! The log and the status during outages.
 
+use crate::tcp::{STREAMS, world_of};
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, server_text, talk, up_with};
+use mpdccp_proxy::{Command as Told, Event};
 use mpdccp_tunnel::{Command, HostEvent};
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
@@ -236,4 +238,20 @@ fn a_path_does_not_inherit_the_outage_of_another_path_in_the_last_session() {
     let has = |words: &str| lines.iter().any(|line| line.contains(words));
     assert!(has("a new session replaces the old one") && has(" is up"), "{lines:?}");
     assert!(!has("is up again"), "{lines:?}");
+}
+
+/// A modem that registers again may get another name. It is the client's only line.
+#[test]
+fn connections_outlive_the_move_of_the_only_path_to_another_interface() {
+    let file =
+        ClientFile { interface: "p*", second: None, extra: STREAMS.into(), ..ClientFile::of_one_server() };
+    let mut world = world_of(file, STREAMS);
+    let [near, far] = world.open(1_000);
+    world.change(0, "p0", |access| access.up = false);
+    world.run(SECOND * 10);
+    assert!(world.hosts[0].sockets.values().all(|socket| socket.interface == "p1"));
+    world.says(0, Event::Data(near, b"ask".to_vec()));
+    assert_eq!(world.told(SERVERS[0]), [Told::Data(far, b"ask".to_vec())]);
+    let log = &world.hosts[0].log;
+    assert!(log.iter().all(|line| !line.contains("open again")), "the session must stay open: {log:?}");
 }
