@@ -301,6 +301,10 @@ impl Paths {
                 cx.out.info(format!("peer {}: path {}: {why}", peer.name(), path.spec.name));
                 let failed = Some(failed);
                 peer.waiting.push(WaitingPath { why, failed, ..WaitingPath::again(&path) });
+                if peer.paths.is_empty() {
+                    // The name may now lead to another server, which ignores messages for the former one.
+                    cx.out.push(Action::StartOver(number as u32));
+                }
             }
         }
         self.open(cx, peers);

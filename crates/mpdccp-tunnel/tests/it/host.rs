@@ -102,6 +102,8 @@ pub(crate) struct Host {
     pub(crate) over_tls: bool,
     /// Sockets whose path was suspect at some time.
     pub(crate) suspected: BTreeSet<u32>,
+    /// How often the channels to a peer had to start over.
+    pub(crate) started_over: u32,
     handshakes: Duration,
     began: Time,
     seed: u8,
@@ -167,6 +169,7 @@ impl Host {
             slowly: Vec::new(),
             over_tls: false,
             suspected: BTreeSet::new(),
+            started_over: 0,
             handshakes: Duration::ZERO,
             began: now,
             seed,
@@ -334,10 +337,10 @@ impl Host {
                 Action::Resolve(name) => self.answer(now, self.resolve(name)),
                 Action::ToShard(shard, message) => self.to_shards.push((shard, message)),
                 Action::SetPrivateKey(_) => panic!("these tests do not change keys"),
+                Action::StartOver(_) => self.started_over += 1,
                 Action::AssignQueues(_)
                 | Action::AssignQueue(..)
                 | Action::SetMarking(_)
-                | Action::StartOver(_)
                 | Action::LeaveServer(_)
                 | Action::Alive => {}
             }

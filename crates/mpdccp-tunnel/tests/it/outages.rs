@@ -1,7 +1,7 @@
 //! The log and the status during outages.
 
 use crate::tcp::{STREAMS, world_of};
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, server_text, talk, up_with};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, server_ip, server_text, talk, up_with};
 use mpdccp_proxy::{Command as Told, Event};
 use mpdccp_tunnel::{Command, HostEvent};
 use mpdccp_units::Duration;
@@ -254,4 +254,17 @@ fn connections_outlive_the_move_of_the_only_path_to_another_interface() {
     assert_eq!(world.told(SERVERS[0]), [Told::Data(far, b"ask".to_vec())]);
     let log = &world.hosts[0].log;
     assert!(log.iter().all(|line| !line.contains("open again")), "the session must stay open: {log:?}");
+}
+
+/// Behind a load balancer, servers ignore handshakes that name another server.
+#[test]
+fn a_name_that_leads_to_another_server_starts_with_a_handshake_for_any_server() {
+    let named = ClientFile { second: None, remote: "\"hub.test\"".into(), ..ClientFile::new() };
+    let mut world = up_with([named, ClientFile::new()], "");
+    SERVERS.iter().for_each(|server| world.hosts[*server].stopped = true);
+    world.hosts[0].dns = 2;
+    talk(&mut world, SECOND * 20, 500);
+    let host = &world.hosts[0];
+    assert!(host.sockets.values().all(|socket| socket.remote.ip() == server_ip(SERVERS[1])));
+    assert_eq!(host.started_over, 1, "{:?}", host.log);
 }
