@@ -342,7 +342,7 @@ mod tests {
 
     /// Returns a socket, a channel over it to peer 0, and the channel's destination.
     #[cfg(feature = "encryption")]
-    fn open(poller: &Poller, net: &mut Net, now: Time) -> (u32, u32, SocketAddr) {
+    fn open(poller: &Poller, net: &mut Net, now: Time, to: [u8; 4]) -> (u32, u32, SocketAddr) {
         use crate::secure::{Channels, PresharedKey, PrivateKey, Settings};
         let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
         let socket = net.add(poller, Box::new(UdpEncapsulation::new(bind).unwrap())).unwrap();
@@ -350,7 +350,7 @@ mod tests {
         let mut channels = Channels::new(Settings::new(private_key, false, unix, [1; 32]));
         channels.add_peer(0, PrivateKey::from_random([2; 32]).public(), PresharedKey::default());
         net.secure(channels);
-        let remote = ([127, 0, 0, 1], 6511).into();
+        let remote = (to, 6511).into();
         let channel = net.open_channel(now, 0, &Route { socket, local: None, remote }).unwrap();
         (socket, channel, remote)
     }
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_channel_that_has_ended_is_no_longer_checked() {
         let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
-        let (_, channel, remote) = open(&poller, &mut net, now);
+        let (_, channel, remote) = open(&poller, &mut net, now, [127, 0, 0, 1]);
         net.links.mark(now, channel, remote, "pulled".into());
         net.channels_mut().unwrap().remove_peer(0);
         net.retry(now + Duration::from_secs(1), &poller);
@@ -372,7 +372,7 @@ mod tests {
     fn the_socket_of_a_removed_peer_is_closed() {
         for removed in [false, true] {
             let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
-            let (socket, channel, _) = open(&poller, &mut net, now);
+            let (socket, channel, _) = open(&poller, &mut net, now, [127, 0, 0, 1]);
             if removed {
                 net.channels_mut().unwrap().remove_peer(0);
             }
@@ -380,6 +380,18 @@ mod tests {
             net.remove(channel);
             assert!(net.socket(socket).is_none(), "peer removed: {removed}");
         }
+    }
+
+    /// The kernel routes packets to the broadcast address, but refuses to send them.
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn a_path_whose_handshake_the_system_refuses_is_broken() {
+        let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
+        let (_, channel, remote) = open(&poller, &mut net, now, [255; 4]);
+        net.flush(now);
+        let changes = net.take_changes();
+        let [change] = &changes[..] else { panic!("{changes:?}") };
+        assert_eq!((change.socket, change.remote, change.up), (channel, remote, false));
     }
 
     /// A program may open connections for years.

@@ -18,7 +18,7 @@ impl Net {
         }
         self.batch.put_list(runs);
         self.ask(now);
-        self.send_messages();
+        self.send_messages(now);
         self.write_keys();
     }
 
@@ -54,18 +54,22 @@ impl Net {
     }
 
     /// Sends the handshakes and cookies of channels.
-    fn send_messages(&mut self) {
-        while let Some((to, message)) =
-            self.routes.as_mut().and_then(|routes| routes.channels.poll_transmit())
-        {
-            let Some(encapsulation) = self.sockets.get_mut(&to.socket) else { continue };
+    fn send_messages(&mut self, now: Time) {
+        let Net { sockets, links, routes: Some(routes), capture, refused, .. } = self else { return };
+        while let Some((to, message)) = routes.channels.poll_transmit() {
+            let Some(encapsulation) = sockets.get_mut(&to.socket) else { continue };
             let burst = Burst::of_one(to.local, to.remote, &message);
-            if let Some(capture) = &mut self.capture {
+            if let Some(capture) = capture {
                 capture.sent(to.socket, &**encapsulation, &burst, Form::Sealed);
             }
-            // Ignore the error: a message that cannot be sent now is retransmitted later.
-            let _ = encapsulation.send(&burst);
-            self.refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
+            // The message is retransmitted later. Until there is a key, the channel sends nothing else that
+            // could show that a firewall on this host refuses its packets.
+            if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
+                for channel in routes.toward(to.socket, to.remote) {
+                    links.mark(now, channel, to.remote, e.to_string());
+                }
+            }
+            refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
         }
     }
 
