@@ -29,6 +29,8 @@ const LATELY: Duration = Duration::from_secs(35);
 /// retransmission invalidates the answer to the previous message. Each interval is then shortened at random
 /// by up to a quarter.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+/// Upper limit of the interval while the responder is heard. The line may have a queue of several seconds.
+const LONGEST: Duration = Duration::from_secs(20);
 /// A handshake is given up after this time. The next packet starts another one.
 const GIVE_UP: Duration = Duration::from_secs(90);
 /// How long a responder keeps a silent channel, so that a client returning from sleep can continue to use it.
@@ -124,8 +126,9 @@ impl Pending {
         before: Duration,
     ) -> Duration {
         let fell_silent = took.is_some() && now.since(heard) < LATELY && heard <= since;
-        let wait = if fell_silent { DENSE } else { (before * 2).clamp(SPARSE.0, SPARSE.1) };
-        wait.max(took.unwrap_or_default() * 2).min(SPARSE.1)
+        let most = if now.since(heard) < before { LONGEST } else { SPARSE.1 };
+        let wait = if fell_silent { DENSE } else { (before * 2).clamp(SPARSE.0, most) };
+        wait.max(took.unwrap_or_default() * 2).min(most)
     }
 
     pub(crate) fn is_hopeless(&self, now: Time) -> bool {
