@@ -185,9 +185,9 @@ impl Choice {
         }
     }
 
-    /// Handles the failure or the loss of the TLS connection.
+    /// Handles the failure or the loss of the TLS connection. UDP may work meanwhile, so it is asked at once.
     pub fn on_disconnected(&mut self, now: Time) {
-        (self.connected, self.first_until) = (false, None);
+        (self.connected, self.first_until, self.ask_at) = (false, None, self.ask_at.min(now));
         if let State::Asking { .. } = self.state {
             self.state = State::Connecting { since: now, suspect: true };
         }
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!((choice.over(), choice.has_moved()), (Over::Udp, true), "without TLS, packets use UDP");
         choice.on_connected(at(2_500));
         assert_eq!(choice.over(), Over::Tls);
-        assert!(choice.asks(at(7_000)));
+        assert!(choice.asks(at(2_500)), "the loss of TLS is a reason to ask");
         choice.on_answer(at(7_050));
         assert_eq!((choice.over(), choice.wants_tls()), (Over::Udp, false));
     }

@@ -19,8 +19,10 @@ use std::sync::Arc;
 
 const UDP: u64 = 0;
 const TCP: u64 = 1;
-/// The TCP connection, the proxy and the TLS handshake together must complete within this time.
+/// The TCP connection, the proxy and the TLS handshake together must complete within this time. After the
+/// handshake, an answer must arrive within the same time, unless there were fewer than `SENDS` sends.
 const CONNECT: Duration = Duration::from_secs(10);
+const SENDS: u32 = 3;
 /// A connection ends if the other end has not acknowledged sent bytes for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
 /// First and longest wait before the next attempt.
@@ -53,8 +55,8 @@ pub(crate) struct TlsClient {
     /// When `link` changed last.
     since: Time,
     ready: bool,
-    /// Whether a packet has arrived over the current connection.
-    answered: bool,
+    /// Number of sends over the current connection, or `None` once a packet has arrived over it.
+    unanswered: Option<u32>,
     /// Whether the last attempt to connect failed, so that TLS cannot carry packets.
     failed: bool,
     retry_at: Time,
@@ -103,7 +105,7 @@ impl TlsClient {
             link: Link::Idle,
             since: Time::ZERO,
             ready: false,
-            answered: false,
+            unanswered: Some(0),
             failed: false,
             retry_at: Time::ZERO,
             wait: RETRY.0,
@@ -150,8 +152,9 @@ impl TlsClient {
             }
             return;
         }
-        if !matches!(self.link, Link::Idle) && !self.ready && now.since(self.since) >= CONNECT {
-            self.fail(now, "no answer", "tls_connect_failed");
+        let asks = if self.ready { self.unanswered >= Some(SENDS) } else { !matches!(self.link, Link::Idle) };
+        if asks && now.since(self.since) >= CONNECT {
+            self.fail(now, "no answer", if self.ready { "tls_lost" } else { "tls_connect_failed" });
         }
         if self.ready && now.since(self.looked_at) >= LOOK {
             self.looked_at = now;
@@ -174,7 +177,7 @@ impl TlsClient {
             self.targets.choose();
             match self.connect() {
                 Ok(stream) => {
-                    (self.since, self.answered) = (now, false);
+                    (self.since, self.unanswered) = (now, Some(0));
                     self.link = Link::Connecting(stream);
                 }
                 Err(e) => self.fail(now, &e.to_string(), "tls_connect_failed"),
@@ -198,7 +201,7 @@ impl TlsClient {
         // A connection that has worked is replaced at once, whereas a failed attempt is repeated only after a
         // delay. If this end did not choose to end it, a connection has worked only if a packet has arrived,
         // because a web server completes the handshake, too.
-        let worked = std::mem::take(&mut self.ready) && (self.answered || counter != "tls_lost");
+        let worked = std::mem::take(&mut self.ready) && (self.unanswered.is_none() || counter != "tls_lost");
         self.failed = !worked;
         let wait = if worked { Duration::ZERO } else { self.wait };
         if worked {
@@ -261,7 +264,7 @@ impl TlsClient {
                     each(Received { at: now, local: None, remote, ecn: Ecn::NotEct, ip_len, bytes });
                 });
                 if self.tls.rx_packets > before {
-                    (self.wait, self.answered) = (RETRY.0, true);
+                    (self.wait, self.unanswered) = (RETRY.0, None);
                     self.said.clear();
                 }
                 done?;
@@ -287,7 +290,7 @@ impl TlsClient {
 
     fn on_ready(&mut self, now: Time) {
         tracing::debug!("TLS to {}: connected", self.tcp());
-        (self.looked_at, self.failed) = (now, false);
+        (self.since, self.looked_at, self.failed) = (now, now, false);
         if let Some(choice) = &mut self.choice {
             choice.on_connected(now);
         }
@@ -312,6 +315,7 @@ impl TlsClient {
             return Err(self.unconnected().map_or(SendError::BufferFull, SendError::LinkDown));
         };
         self.tls.tx_calls += 1;
+        self.unanswered = self.unanswered.map(|sends| sends.saturating_add(1));
         match connection.send(burst.bytes.chunks(burst.segment.max(1))) {
             Ok(sent) => {
                 let bytes = burst.bytes.len().min(sent * burst.segment);

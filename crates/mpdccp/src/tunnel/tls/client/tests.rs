@@ -160,7 +160,7 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
     client.step(due);
     assert!(matches!(client.link, Link::Connecting(_)));
     // After a connection that worked, the client reconnects at once.
-    (client.ready, client.answered) = (true, true);
+    (client.ready, client.unanswered) = (true, None);
     client.fail(at, "lost", "tls_lost");
     assert_eq!(client.retry_at, at);
 }
@@ -193,7 +193,7 @@ fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
     let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
     let remote = client.remote;
     stream.write_all(&[0, 1, 7]).unwrap();
-    until(&mut client, |client| client.answered);
+    until(&mut client, |client| client.unanswered.is_none());
     drop((stream, host));
     until(&mut client, |client| !client.ready);
     assert!(client.check(remote).is_ok(), "the connection worked, so the client reconnects at once");
@@ -223,6 +223,22 @@ fn an_attempt_without_an_answer_ends_after_ten_seconds() {
     assert_eq!(drops(&client, "tls_connect_failed"), 0);
     client.step(begun + CONNECT);
     assert_eq!((drops(&client, "tls_connect_failed"), client.failure()), (1, Some("no answer")));
+}
+
+/// A portal or a proxy may complete the handshake and then read without ever answering.
+#[test]
+fn a_connection_without_an_answer_ends_after_ten_seconds() {
+    let host = Host::new();
+    let (mut client, _stream) = connected(&host, &path(host.addr().port()));
+    let ready = client.since;
+    client.step(ready + CONNECT);
+    assert!(client.ready, "an idle path gets no answers");
+    (0..SENDS).for_each(|_| send(&mut client, b"second").unwrap());
+    client.step(ready + CONNECT - Duration::from_nanos(1));
+    assert_eq!(drops(&client, "tls_lost"), 0);
+    client.step(ready + CONNECT);
+    assert_eq!((drops(&client, "tls_lost"), client.failure()), (1, Some("no answer")));
+    assert!(client.retry_at > ready + CONNECT, "the next attempt waits");
 }
 
 #[test]
