@@ -429,6 +429,7 @@ impl Tunnel {
             return;
         }
         if self.cfg.is_client() {
+            self.name_servers.watch(cx, peers);
             client::watch(cx, peers, paths, &mut self.assigned);
             let flows = &self.flows;
             leaving::watch(cx, peers, |session| flows.as_ref().is_some_and(|f| f.of_session(session) > 0));

@@ -16,7 +16,7 @@ use mpdccp_units::{Duration, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Once a path has not worked for this long, its host name is looked up again.
-const PATIENCE: Duration = Duration::from_secs(8);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 /// The socket of a closed path stays open for this long to send its last packets.
 const LINGER: Duration = Duration::from_secs(3);
 

@@ -1,6 +1,6 @@
 //! Calls of the owner's hook program, and name servers behind the tunnel.
 
-use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, inner, server_text, up_with};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, inner, server_text, talk, up_with};
 use mpdccp_tunnel::{Command, Hook, HookEvent};
 use mpdccp_units::Duration;
 use std::net::IpAddr;
@@ -35,6 +35,26 @@ fn hooks_and_name_servers_follow_sessions_and_paths() {
     let last = told(&mut world, 0);
     assert_eq!(last.iter().filter(|(event, ..)| *event == HookEvent::SessionDown).count(), 1, "{last:?}");
     assert_eq!(world.hosts[0].dns_set.last(), Some(&Vec::new()));
+}
+
+/// The name servers behind the tunnel are as far away as the server.
+#[test]
+fn the_name_of_the_server_is_looked_up_outside_the_tunnel_in_an_outage() {
+    let extra = "dns = [\"10.0.0.1\"]".to_owned();
+    let file = ClientFile { remote: "\"hub.test\"".into(), extra, ..ClientFile::new() };
+    let mut world = up_with([file, ClientFile::new()], "");
+    let cut = |world: &mut World, up| {
+        for interface in ["p0", "p1"] {
+            world.change(0, interface, |access| access.up = up);
+        }
+    };
+    cut(&mut world, false);
+    talk(&mut world, SECOND * 30, 500);
+    let behind = vec![IpAddr::from(inner(SERVERS[0]))];
+    assert_eq!(world.hosts[0].dns_set, [behind.clone(), Vec::new()]);
+    cut(&mut world, true);
+    talk(&mut world, SECOND * 10, 500);
+    assert_eq!(world.hosts[0].dns_set, [behind.clone(), Vec::new(), behind]);
 }
 
 /// Returns how often the hook was run for the end of the session with this peer.
