@@ -33,7 +33,7 @@ mpdccp_units::named! {
         UnknownIndex = "unknown_index",
         /// A record under an expired key.
         KeyExpired = "key_expired",
-        /// A record that was replayed, or that is too old for the replay window.
+        /// A record that was replayed or is too old for the replay window, or a repeated handshake.
         Replayed = "replayed",
         /// A record that fails authentication.
         Forged = "forged",

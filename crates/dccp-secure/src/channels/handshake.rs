@@ -137,6 +137,8 @@ impl Channels {
         let known = peer.channels.get(&path).copied();
         let newest = match known.and_then(|at| self.channels.get(at)) {
             Some(channel) if channel.initiates => return Err(Reason::BadHandshake),
+            // Some networks duplicate packets. The log must not blame the peer's clock.
+            Some(channel) if channel.newest == time => return Err(Reason::Replayed),
             Some(channel) => channel.newest,
             None => peer.floor,
         };
