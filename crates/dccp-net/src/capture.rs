@@ -51,6 +51,12 @@ impl Capture {
         Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }
 
+    /// Call this when this host's addresses may have changed. The system is then asked again for the local
+    /// addresses of packets.
+    pub fn forget_sources(&mut self) {
+        self.sources.clear();
+    }
+
     /// Records the packets of a sent burst: DCCP packets, or messages of channels.
     pub(crate) fn sent(
         &mut self,
@@ -198,6 +204,24 @@ mod tests {
         for _ in 0..packets {
             capture.write(from, to, 0, &[7; 100], Form::Sealed);
         }
+    }
+
+    /// The first source address stands for one that this host has lost.
+    #[test]
+    fn packets_have_the_address_that_the_host_has_now() {
+        let bind = crate::Bind { addr: ([0; 4], 0).into(), interface: None };
+        let socket = crate::UdpEncapsulation::new(bind).unwrap();
+        let (lost, now): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [127, 0, 0, 1].into());
+        let mut capture = Capture::create(Path::new("/dev/null")).unwrap();
+        capture.sources.insert((0, now), lost);
+        let mut source = |forget: bool| {
+            if forget {
+                capture.forget_sources();
+            }
+            let burst = Burst::of_one(None, (now, 9).into(), &[7; 100]);
+            capture.source(0, &socket, &burst).unwrap().ip()
+        };
+        assert_eq!([source(false), source(true)], [lost, now]);
     }
 
     /// Size of each record in this test.

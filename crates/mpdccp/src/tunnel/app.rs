@@ -12,7 +12,7 @@ use crate::tunnel::host::tun::Interface;
 use crate::tunnel::host::{keys, marking_adapter, sockets, tun};
 use crate::tunnel::links::Links;
 use crate::tunnel::proxy::{self, Proxy};
-use dccp_net::{App, Bursts, ChannelEvent, Core, HostWatch, LinkChange, Tun, Written};
+use dccp_net::{App, Bursts, Capture, ChannelEvent, Core, HostWatch, LinkChange, Tun, Written};
 use mpdccp_proto::{SessionEvent, SessionId};
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::status::Status;
@@ -400,6 +400,7 @@ impl App for TunnelApp {
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
         if index == HOST {
             self.watch.drain();
+            core.net.capture.iter_mut().for_each(Capture::forget_sources);
             return self.on_host(core, now, HostEvent::Changed);
         }
         if let (PROXY, Some(proxy)) = (index, &self.proxy) {
