@@ -352,6 +352,12 @@ impl FlowTable {
         answer
     }
 
+    /// Returns whether this end's kernel is still connecting to its host.
+    pub fn is_connecting(&self, flow: Flow) -> bool {
+        let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get(tuple));
+        entry.is_some_and(|entry| matches!(entry.state, State::Connecting(_)))
+    }
+
     /// Stores that the connection to this end's host is established.
     pub fn connected(&mut self, flow: Flow) {
         let Some(tuple) = self.tuples.get(&flow).copied() else { return };

@@ -81,7 +81,7 @@ pub(crate) struct Flows {
     opened: u64,
     accepted: u64,
     refused: u64,
-    resets: u64,
+    pub(super) resets: u64,
     read_bytes: u64,
     written_bytes: u64,
 }
@@ -357,12 +357,6 @@ impl Flows {
         self.reset_stream(cx, flow, why);
     }
 
-    pub(super) fn reset_host(&mut self, cx: &mut Cx<'_>, flow: Flow) {
-        self.resets += 1;
-        self.table.ended(cx.now, flow);
-        cx.out.push(Action::Tcp(Command::Reset(flow)));
-    }
-
     pub(super) fn reset_stream(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
         if let Some(Carried { session, stream, .. }) = self.remove(flow) {
             let _ = cx.endpoint.streams(cx.now, session, |s| s.reset(stream, why));
@@ -413,7 +407,7 @@ impl Flows {
     fn on_connected(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, flow: Flow) {
         self.table.connected(flow);
         let Some(carried) = self.carried.get_mut(&flow) else {
-            return cx.out.push(Action::Tcp(Command::Reset(flow)));
+            return self.reset_host(cx, flow);
         };
         if !carried.ours {
             carried.open = true;

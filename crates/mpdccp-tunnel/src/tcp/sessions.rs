@@ -3,9 +3,10 @@
 use super::flows::{Carried, Flows};
 use super::routes::{Routes, rule};
 use crate::Cx;
+use crate::action::Action;
 use dccp_streams::Reason;
 use mpdccp_proto::SessionId;
-use mpdccp_proxy::{Flow, Refusal, Tuple};
+use mpdccp_proxy::{Command, Flow, Refusal, Tuple};
 
 impl Flows {
     /// Handles the opening of a session. The peer may have lost its state along with the last session, so it
@@ -52,6 +53,18 @@ impl Flows {
             let dscp = request.traffic_class >> 2;
             let _ = cx.endpoint.streams(cx.now, session, |s| s.classify(stream, class, dscp));
         }
+    }
+
+    /// Resets the connection to the host at this end. If the sockets are still connecting, it is reset once
+    /// they have answered. Until then, the flow counts as half-open. Otherwise, a peer could open and reset
+    /// streams faster than the sockets connect, and their queue of commands would grow without limit.
+    pub(super) fn reset_host(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+        if self.table.is_connecting(flow) {
+            return;
+        }
+        self.resets += 1;
+        self.table.ended(cx.now, flow);
+        cx.out.push(Action::Tcp(Command::Reset(flow)));
     }
 
     fn give_up(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {

@@ -39,7 +39,7 @@ impl World {
         self.run(SOON);
     }
 
-    fn send_syn(&mut self, host: usize, (from, to): (Ipv4Addr, Ipv4Addr), port: u16, tos: u8) {
+    pub(crate) fn send_syn(&mut self, host: usize, (from, to): (Ipv4Addr, Ipv4Addr), port: u16, tos: u8) {
         let mut packet = Vec::new();
         let mut ip = Ipv4Header::new(0, 64, IpNumber::TCP, from.octets(), to.octets()).unwrap();
         ip.dscp = (tos >> 2).try_into().unwrap();
@@ -217,6 +217,7 @@ fn a_connection_is_withdrawn_once_its_host_no_longer_waits_for_it() {
     let far = world.connecting(SERVER);
     world.run(Duration::from_secs(130));
     world.syn(0, 0, SERVER, 1_001);
+    world.says(SERVER, Event::Connected(far));
     assert!(world.told(SERVER).contains(&Told::Reset(far)));
     assert_eq!(world.tcp(0).flows, 1);
 }

@@ -1,8 +1,10 @@
 //! Tests of resets while much data is on its way.
 
-use crate::tcp::{STREAMS, bytes, world};
-use crate::world::SERVER;
-use mpdccp_proxy::{Command as Told, Event};
+use crate::tcp::{SOON, STREAMS, bytes, world};
+use crate::world::{SERVER, inner};
+use etherparse::PacketBuilder;
+use mpdccp_proxy::{Command as Told, Event, Flow};
+use mpdccp_tunnel::Packet;
 
 /// A host pipelines its requests and reads no answer before it has sent them all. Its server is killed.
 #[test]
@@ -23,4 +25,31 @@ fn a_host_that_writes_before_it_reads_is_not_held_up_after_a_reset() {
         told.extend(world.told(0));
     }
     assert_eq!((bytes(&told), told.last()), (12 * BLOCK, Some(&Told::Reset(near))));
+}
+
+/// The peer opens and resets streams faster than the sockets at the far end connect.
+#[test]
+fn a_connection_that_is_reset_stays_half_open_until_the_sockets_have_answered() {
+    let mut world = world(STREAMS, STREAMS);
+    for port in 1_000..=1_000 + 1_024 {
+        world.send_syn(0, (inner(0), inner(SERVER)), port, 0);
+        world.run(SOON / 10);
+        let mut reset = Vec::new();
+        let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
+        builder.tcp(port, 80, 8, 0).rst().write(&mut reset, &[]).unwrap();
+        world.hosts[0].packet(world.now, Packet::Interface(reset));
+        world.run(SOON / 10);
+    }
+    world.run(SOON);
+    // The flow table allows one source this many half-open flows.
+    assert_eq!(world.told(SERVER).len(), 1_024);
+    world.syn(0, 0, SERVER, 3_000);
+    assert!(world.told(SERVER).is_empty());
+    let status = world.tcp(SERVER);
+    assert_eq!((status.flows, status.accepted), (1_024, 1_024));
+    // The number of a flow is that of its connection, counted from 0.
+    world.says(SERVER, Event::Connected(Flow(0)));
+    assert_eq!(world.told(SERVER), [Told::Reset(Flow(0))]);
+    world.syn(0, 0, SERVER, 3_001);
+    world.connecting(SERVER);
 }
