@@ -115,13 +115,25 @@ impl Fec {
         }
     }
 
+    /// Removes and returns the waiting FEC packet that protects packet `seq`, which has arrived, if at most
+    /// one of its packets is still missing. Senders protect a packet only once, so only one FEC packet is
+    /// looked at. Otherwise, each packet of a hostile peer could cost as much as dozens.
+    pub(super) fn take_ripe(&mut self, seq: Seq) -> Option<Pending> {
+        let n = self.pending.iter().position(|packet| packet.members.contains(&seq.value()))?;
+        (self.lacks(&self.pending[n]) <= 1).then(|| self.pending.remove(n)).flatten()
+    }
+
     /// If exactly one of the packets that an FEC packet protects is missing, returns its restored number,
-    /// flow information, and bytes. Returns `None` if more are missing, if a bit was corrupted in transit, or
-    /// if the numbers do not match.
+    /// flow information, and bytes. Returns `None` if more are missing, if a bit was corrupted in transit, if
+    /// the numbers do not match, or if the XOR is shorter than a protected packet. Otherwise, short FEC
+    /// packets of a hostile peer would cost as much as long ones.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();
         for (seq, (back, data)) in packet.members.iter().filter_map(|seq| self.kept.get_key_value(seq)) {
+            if HEADER + data.len() > packet.xor.len() {
+                return None;
+            }
             add(&mut xor, *seq, *back, data);
         }
         let [high, low, back, a, b, c, d, data @ ..] = &xor[..] else { return None };
@@ -133,5 +145,43 @@ impl Fec {
     /// Returns the number of protected packets that are missing.
     pub(super) fn lacks(&self, packet: &Pending) -> usize {
         packet.members.iter().filter(|seq| !self.kept.contains_key(seq)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn keeping(kept: &[(u64, &[u8])]) -> Fec {
+        let mut fec = Fec { kept_until: Time::MAX, ..Fec::default() };
+        kept.iter().for_each(|(seq, data)| fec.keep(Time::ZERO, Seq::new(*seq), 0, data));
+        fec
+    }
+
+    #[test]
+    fn an_fec_packet_shorter_than_the_packets_it_protects_restores_nothing() {
+        let (long, lost) = ([7u8; 1_000], b"lost");
+        let fec = keeping(&[(1, &long), (2, &long)]);
+        let mut xor = Vec::new();
+        add(&mut xor, 1, 0, &long);
+        add(&mut xor, 2, 0, &long);
+        add(&mut xor, 3, 0, lost);
+        let mut packet = Pending { members: vec![1, 2, 3], xor };
+        assert_eq!(fec.solve(&packet), Some((3, 0, lost.to_vec())));
+        // The two long packets are equal, so the rest of their XOR is zero.
+        packet.xor.truncate(HEADER + lost.len());
+        assert_eq!(fec.solve(&packet), None);
+    }
+
+    #[test]
+    fn a_packet_that_arrives_concerns_one_fec_packet() {
+        let mut fec = keeping(&[(1, b"a"), (2, b"b")]);
+        let all = [vec![5, 6], vec![1, 3, 4], vec![1, 2, 3]];
+        fec.pending.extend(all.map(|members| Pending { members, xor: vec![0; HEADER + 1] }));
+        assert!(fec.take_ripe(Seq::new(1)).is_none(), "its first FEC packet lacks two packets");
+        fec.keep(Time::ZERO, Seq::new(3), 0, b"c");
+        let ripe = fec.take_ripe(Seq::new(3)).map(|packet| packet.members);
+        assert_eq!((ripe, fec.pending.len()), (Some(vec![1, 3, 4]), 2));
     }
 }

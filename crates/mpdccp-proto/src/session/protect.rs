@@ -108,50 +108,37 @@ impl Session {
         let before = |b: &[u8]| newest.sub(u16::from_be_bytes([b[0], b[1]]).into()).value();
         let members = offsets.chunks_exact(OFFSET).map(before).collect();
         self.fec.kept_until = now + KEPT_FOR;
+        let packet = Pending { members, xor: xor.to_vec() };
+        if self.fec.lacks(&packet) <= 1 {
+            return self.restore(now, self.paths[i].id, &packet);
+        }
         if self.fec.pending.len() == MOST_WAITING {
             self.fec.pending.pop_front();
         }
-        self.fec.pending.push_back(Pending { members, xor: xor.to_vec() });
-        self.restore(now, self.paths[i].id);
+        self.fec.pending.push_back(packet);
     }
 
-    /// Call this when a data packet has arrived, because it may now be possible to restore other packets.
+    /// Call this when a data packet has arrived, because it may now be possible to restore another packet.
     pub(super) fn follow_fec(&mut self, now: Time, path: PathId, seq: Seq, back: u8, data: &[u8]) {
         self.fec.keep(now, seq, back, data);
-        if self.fec.pending.is_empty() {
-            return;
-        }
-        let concerned = self.fec.pending.iter().any(|packet| packet.members.contains(&seq.value()));
-        if concerned {
-            self.restore(now, path);
+        if let Some(packet) = self.fec.take_ripe(seq) {
+            self.restore(now, path, &packet);
         }
     }
 
-    /// Restores all packets that can be restored.
-    fn restore(&mut self, now: Time, path: PathId) {
-        let mut n = 0;
-        while n < self.fec.pending.len() {
-            let lacks = self.fec.lacks(&self.fec.pending[n]);
-            if lacks > 1 {
-                n += 1;
-                continue;
+    /// Restores the missing packet of an FEC packet that lacks at most one.
+    fn restore(&mut self, now: Time, path: PathId, packet: &Pending) {
+        let Some((lost, back, data)) = self.fec.solve(packet) else {
+            if self.fec.lacks(packet) == 1 {
+                self.count(Counter::FecWrong);
             }
-            let solved = self.fec.solve(&self.fec.pending[n]);
-            self.fec.pending.remove(n);
-            let Some((lost, back, data)) = solved else {
-                if lacks == 1 {
-                    self.count(Counter::FecWrong);
-                }
-                continue;
-            };
-            let mp_seq = Seq::new(lost);
-            self.fec.stats.restored += 1;
-            self.fec.keep(now, mp_seq, back, &data);
-            let flow = PktInfo::of_ip(&data, self.flow_key).flow;
-            let arrival = Arrival { mp_seq, path, path_seq: None, ndp: None, flow, back: Back::read(back) };
-            self.reorderer.push(now, arrival, data);
-            // The restored packet may complete an earlier FEC packet.
-            n = 0;
-        }
+            return;
+        };
+        let mp_seq = Seq::new(lost);
+        self.fec.stats.restored += 1;
+        self.fec.keep(now, mp_seq, back, &data);
+        let flow = PktInfo::of_ip(&data, self.flow_key).flow;
+        let arrival = Arrival { mp_seq, path, path_seq: None, ndp: None, flow, back: Back::read(back) };
+        self.reorderer.push(now, arrival, data);
     }
 }
