@@ -2,6 +2,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::event::Pending;
+use crate::output::MIN_INCREASE;
 use crate::path::{Path, Sent};
 use crate::recv::Refused;
 use crate::stream::{Stream, control};
@@ -97,13 +98,15 @@ impl Streams {
             }
             Frame::SessionWindow(limit) => {
                 if limit > self.may_send {
-                    let none_left = self.credit().bytes == 0;
+                    let (before, was_scarce) = (self.may_send - self.sent, self.credit().scarce);
                     self.may_send = limit;
-                    let credit = self.credit();
-                    self.peer_window = self.peer_window.max(limit - self.sent);
+                    let left = limit - self.sent;
+                    let scarce = self.credit().scarce;
+                    self.peer_window = self.peer_window.max(left);
                     // While credit is scarce, a stream that has used up its share must wait until the peer
-                    // raises the stream's own limit, so do not wake it here.
-                    if none_left || !credit.scarce {
+                    // raises the stream's own limit, so do not wake it here. Also do not wake all streams for
+                    // a few bytes: thousands of streams may be waiting.
+                    if before < MIN_INCREASE && left >= MIN_INCREASE || was_scarce && !scarce {
                         self.wake_starved();
                     }
                 }

@@ -12,7 +12,7 @@ use mpdccp_units::{Duration, Time};
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 /// Smallest increase of the session's window, in bytes, that is worth sending a frame.
-const MIN_INCREASE: u64 = 16 << 10;
+pub(crate) const MIN_INCREASE: u64 = 16 << 10;
 
 impl Streams {
     /// Returns whether to call [`poll_transmit`](Self::poll_transmit) for this class now. That call may still

@@ -198,3 +198,24 @@ fn half_open_streams_are_limited() {
     net.run(Duration::from_secs(1));
     assert_eq!(net.ends[1].stats().half_open_refused, 3, "three more streams must fit");
 }
+
+/// A hostile peer could otherwise make this end examine thousands of streams for each byte that it admits.
+#[test]
+fn a_window_of_a_few_bytes_wakes_no_streams() {
+    let config = Config { receive_memory: 1 << 20, ..Config::default() };
+    let mut net = Net::new(vec![Link::new(ms(10), 100)], [config; 2]);
+    net.stream(1);
+    // While the window is scarce, each stream may use 4 KiB of it.
+    for _ in 0..300 {
+        let id = net.ends[0].open(b"", 1).unwrap();
+        net.ends[0].write(id, &[1; 10_000]).unwrap();
+    }
+    net.run(Duration::from_secs(2));
+    let (now, end) = (net.now, &mut net.ends[0]);
+    assert!(end.backlog() > 1 << 20 && !end.has_packet(now, 0));
+    let session_window = |limit: u64| [&[0x20, 0x04][..], &(limit | 3 << 62).to_be_bytes()].concat();
+    end.handle_packet(now, &session_window((1 << 20) + 100));
+    assert!(!end.has_packet(now, 0));
+    end.handle_packet(now, &session_window((1 << 20) + (16 << 10)));
+    assert!(end.has_packet(now, 0));
+}
