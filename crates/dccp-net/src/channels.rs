@@ -174,13 +174,15 @@ impl ChannelRoutes {
         }
     }
 
-    /// Removes the routes of closed channels, and returns all other events.
+    /// Removes the routes of closed channels, and returns all other events. A channel that has moved several
+    /// times has one event. Otherwise, a peer with two addresses could cause an event with each packet.
     pub fn events(&mut self) -> Vec<ChannelEvent> {
-        let mut events = Vec::new();
+        let (mut events, mut moved) = (Vec::new(), BTreeSet::new());
         while let Some(event) = self.channels.poll_event() {
             match event {
                 Event::Moved(channel) => {
-                    let to = self.channels.address(channel).map(|to| to.remote);
+                    let to = self.channels.address(channel).filter(|_| moved.insert(channel));
+                    let to = to.map(|to| to.remote);
                     events.extend(to.map(|to| ChannelEvent::Moved(channel.0 + FIRST, to)));
                 }
                 Event::Gone(channel) => {
@@ -237,9 +239,8 @@ mod tests {
         })
     }
 
-    #[test]
-    fn the_routes_of_a_removed_peer_are_forgotten() {
-        let now = Time::from_millis(1);
+    /// Returns a client with a channel to a server, whose peer 1 it is, and the client's route.
+    fn connected(now: Time) -> (Channels, ChannelId, ChannelRoutes, Route) {
         let [own, other] = [1, 2].map(|n| PrivateKey::from_random([n; 32]).public());
         let from = Route { socket: 0, local: None, remote: ([192, 0, 2, 1], 6511).into() };
         let (mut client, mut server) = (channels(1, 0), ChannelRoutes::new(channels(2, 0)));
@@ -256,10 +257,31 @@ mod tests {
                 client.handle(now, &address(&from), &mut datagram);
             }
         }
+        (client, channel, server, from)
+    }
+
+    #[test]
+    fn the_routes_of_a_removed_peer_are_forgotten() {
+        let (.., mut server, _) = connected(Time::from_millis(1));
         assert_eq!(server.routes.len(), 1);
         server.channels.remove_peer(1);
         server.events();
         assert!(server.routes.is_empty());
+    }
+
+    #[test]
+    fn a_channel_that_keeps_moving_causes_one_event() {
+        let now = Time::from_millis(1);
+        let (mut client, channel, mut server, from) = connected(now);
+        server.events();
+        for n in 0..10 {
+            let mut record = [7; OVERHEAD + 4];
+            client.seal(now, channel, &mut record, OVERHEAD + 4).unwrap();
+            let from = Route { remote: ([192, 0, 2, 1], 7_000 + n % 2).into(), ..from };
+            server.handle(now, &from, &mut record);
+        }
+        let moved = ChannelEvent::Moved(FIRST, ([192, 0, 2, 1], 7_001).into());
+        assert_eq!(server.events(), [moved]);
     }
 
     #[test]
