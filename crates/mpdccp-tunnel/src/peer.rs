@@ -83,6 +83,8 @@ pub(crate) struct Peer {
     pub(crate) suspects: BTreeMap<u32, (PathId, String)>,
     /// The names that the client gave its paths.
     names: BTreeMap<PathName, String>,
+    /// The time by which all messages with names would have arrived at their mean interval.
+    pub(crate) named: Time,
     /// For each channel of this session whose other end has moved, the new address of that end.
     places: BTreeMap<u32, SocketAddr>,
     /// Name and log label of each path of this session.
@@ -128,6 +130,7 @@ impl Peer {
             away_since: None,
             suspects: BTreeMap::new(),
             names: BTreeMap::new(),
+            named: Time::ZERO,
             places: BTreeMap::new(),
             labels: BTreeMap::new(),
             retry_at: None,

@@ -263,6 +263,7 @@ impl Tunnel {
             (Some(Message::Leave), true) => self.leave(endpoint, now, number, session),
             (Some(Message::Ask), false) if !self.peers[number].may_ask(now) => {}
             (Some(Message::Ask), false) => self.assign(endpoint, now, number),
+            (Some(Message::Names(_)), false) if !self.peers[number].may_name(now) => {}
             (Some(Message::Names(names)), false) => {
                 let cx = cx!(self, endpoint, now);
                 self.peers[number].on_names(cx, names);

@@ -21,6 +21,10 @@ const MAX_TRIES: u128 = 1 << 16;
 /// wait longer between requests.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
+/// Mean interval and burst of a client's messages with the names of its paths. Further ones are ignored,
+/// because each of them costs as much as many packets.
+const NAMES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
 impl Peer {
     /// Returns whether to handle the peer's request for addresses. The limit protects the first shard, which
     /// handles the requests to all shards.
@@ -28,6 +32,15 @@ impl Peer {
         let may = self.asked.is_none_or(|at| now.since(at) >= ASK_EVERY);
         if may {
             self.asked = Some(now);
+        }
+        may
+    }
+
+    /// Returns whether to handle a client's message with the names of its paths.
+    pub(crate) fn may_name(&mut self, now: Time) -> bool {
+        let may = self.named.since(now) < NAMES.1;
+        if may {
+            self.named = self.named.max(now) + NAMES.0;
         }
         may
     }
@@ -267,6 +280,13 @@ mod tests {
             [1_000, 1_001, 1_499, 1_500, 1_999, 2_500].map(&mut at),
             [true, false, false, true, false, true]
         );
+    }
+
+    #[test]
+    fn names_in_quick_succession_are_ignored() {
+        let mut peer = Peer::new(toml::from_str("name = \"c\"").unwrap(), None, false);
+        let mut taken = |ms| (0..1_000).filter(|_| peer.may_name(Time::from_millis(ms))).count();
+        assert_eq!([1_000, 2_000].map(&mut taken), [50, 10]);
     }
 
     #[test]
