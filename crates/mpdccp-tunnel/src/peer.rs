@@ -6,7 +6,7 @@ use crate::command::PeerKeys;
 use crate::config::{self, PathSpec, Prio};
 use crate::host::Sizes;
 use crate::message::Message;
-use crate::packet::mtu::{self, Carried};
+use crate::packet::mtu::{self, Answers, Carried};
 use crate::packet::pieces::Pieces;
 use crate::packet::police::Policer;
 use crate::path::{Leaving, OpenPath, WaitingPath};
@@ -68,6 +68,7 @@ pub(crate) struct Peer {
     pub(crate) gone: bool,
     /// Inner packet sizes that the paths carry; known once a path is up.
     pub(crate) carried: Option<Carried>,
+    pub(crate) answers: Answers,
     /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
     /// Index of the server in use, and the time since which no path to that server has worked.
@@ -122,6 +123,7 @@ impl Peer {
             policer: Policer::default(),
             gone: false,
             carried: None,
+            answers: Answers::default(),
             pieces: Pieces::default(),
             server: 0,
             silent_since: None,

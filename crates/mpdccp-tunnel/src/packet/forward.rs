@@ -7,7 +7,7 @@ use crate::drops::{DropReason, Drops};
 use crate::packet::allowed::{Allowed, addresses};
 use crate::packet::dscp_ecn::REFUSED;
 use crate::packet::mss::clamp_mss;
-use crate::packet::mtu::{self, Answers, Carried, InterfaceMtu};
+use crate::packet::mtu::{self, Carried, InterfaceMtu};
 use crate::packet::pieces::{Joined, cut};
 use crate::packet::too_big::{TooBig, too_big};
 use crate::peer::Peer;
@@ -61,7 +61,6 @@ impl Count {
 pub(crate) struct Forward {
     pub(crate) allowed: Allowed,
     pub(crate) mtu: InterfaceMtu,
-    answers: Answers,
     /// Number of packets that were sent in pieces.
     cut: u16,
     pub(crate) read: Count,
@@ -97,7 +96,7 @@ impl Forward {
             let info = PktInfo { class: room.class, ..info };
             if packet.len() > room.hoped {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
-                return self.send_too_big(cx, session, &packet, info, room);
+                return self.send_too_big(cx, &mut peers[number], session, &packet, info, room);
             }
             // Within a round trip, a probe may show that the path carries packets of this size. Until then,
             // send the packet in pieces, so that it is not delayed and its sender is not told to shrink its
@@ -115,13 +114,14 @@ impl Forward {
     fn send_too_big(
         &mut self,
         cx: &mut Cx<'_>,
+        peer: &mut Peer,
         session: SessionId,
         packet: &[u8],
         info: PktInfo,
         room: u16,
     ) -> Result<Outcome, DropReason> {
         match too_big(packet, room) {
-            TooBig::Answer(answer) if self.answers.may(cx.now) => {
+            TooBig::Answer(answer) if peer.answers.may(cx.now) => {
                 self.drops.add(DropReason::TooBigTold, 1);
                 return Ok(Outcome::Write(answer));
             }

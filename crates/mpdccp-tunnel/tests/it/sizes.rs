@@ -347,3 +347,14 @@ fn the_first_large_packets_wait_for_no_probe() {
         }
     }
 }
+
+#[test]
+fn icmp_errors_about_packets_to_one_peer_leave_those_of_others() {
+    let mut world = up("");
+    for to in [0, 1] {
+        for _ in 0..150 {
+            world.hosts[SERVER].packet(world.now, Packet::Interface(v6(SERVER, to, 1_500)));
+        }
+    }
+    assert_eq!(world.status(SERVER).tun.drops["too_big_told"], 2 * 100);
+}
