@@ -12,7 +12,8 @@ use dccp_proto::{DropCode, Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of options confirmed per packet. Any more are ignored, because the peer repeats them.
+/// Maximum number of options per packet that are read although they need confirmation. Any more are ignored,
+/// because the peer repeats them and each may cost an HMAC.
 const MAX_SIGNALS: usize = 8;
 
 /// Longest MP_EXP value (RFC 9897 section 3.2.12), bytes.
@@ -215,7 +216,7 @@ impl Session {
     /// Few packets have these options.
     fn on_confirmable(&mut self, now: Time, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
         let mut options = packet.options().map_while(Result::ok).peekable();
-        let mut confirmed: Vec<MpOption<'_>> = Vec::new();
+        let (mut read, mut confirmed): (usize, Vec<MpOption<'_>>) = (0, Vec::new());
         while let Some(option) = options.next() {
             let Opt::Mp(option) = option else { continue };
             let tag = match options.peek() {
@@ -224,10 +225,11 @@ impl Session {
             };
             let counts =
                 matches!(option, MpOption::AddAddr { .. } | MpOption::RemoveAddr { .. } | MpOption::Prio(_));
-            if counts && confirmed.len() == MAX_SIGNALS {
+            if counts && read == MAX_SIGNALS {
                 self.count(Counter::TooManyOptions);
                 break;
             }
+            read += usize::from(counts);
             let confirm = match option {
                 MpOption::AddAddr { addr_id, nonce, addr, port } => {
                     self.on_add_addr((now, i), mp_seq, addr_id, nonce, (addr, port), tag)

@@ -91,6 +91,16 @@ fn options_before_too_many_ones_are_confirmed() {
     assert_eq!(net.log.iter().filter(confirmed).count(), 1);
 }
 
+/// Otherwise, a packet could cost more than a hundred HMACs.
+#[test]
+fn options_with_a_wrong_hmac_count_as_too_many() {
+    let (_, status) = sent_over_one_path(|p| {
+        let remove = Opt::Mp(MpOption::RemoveAddr { addr_id: 5, nonce: 1 });
+        [p.option_bytes, &encode(&[remove; 20])].concat()
+    });
+    assert_eq!((counter(&status, "remove_addr_bad_hmac"), counter(&status, "too_many_options")), (8, 1));
+}
+
 #[test]
 fn options_without_confirmation_do_not_count_as_too_many() {
     let (_, status) = sent_over_one_path(|p| {
