@@ -78,6 +78,12 @@ impl Remembered {
         self.queues.values_mut().max_by_key(|queue| queue.len())?.pop_front()
     }
 
+    /// Returns whether there are at least `most` entries, of which this peer has an equal share or more.
+    pub(crate) fn has_share(&self, peer: Option<usize>, most: usize) -> bool {
+        let own = self.queues.get(&peer).map_or(0, VecDeque::len);
+        self.len >= most && own * self.queues.len() >= most
+    }
+
     /// Removes and returns the entries that have expired.
     pub(crate) fn expired(&mut self, now: Time) -> Vec<(Time, Tuple)> {
         let mut expired = Vec::new();

@@ -230,9 +230,14 @@ impl FlowTable {
 
     /// Marks a connection as dead because an end of the tunnel has restarted. The caller learns of such
     /// connections from the other end, or from this end's [`journal`](Self::changes). If the table has an
-    /// open connection with the same addresses, that connection is newer, and is kept.
+    /// open connection with the same addresses, that connection is newer, and is kept. Once the table is
+    /// full, ignores the connections of a peer that has its share. Otherwise, a peer could invent connections
+    /// without end, and each would cost two writes to the journal.
     pub fn bury(&mut self, now: Time, peer: usize, tuple: Tuple) {
         self.forget(now);
+        if self.remembered[1].has_share(Some(peer), self.limits.flows) {
+            return;
+        }
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
             let line = self.entries.get(&tuple).and_then(|entry| entry.line);
             let line = line.unwrap_or_else(|| self.journal.write(tuple));
