@@ -267,10 +267,10 @@ impl Actions {
         self
     }
 
-    /// Logs a line. Lines about a peer begin with `peer NAME:` and are rate-limited per peer.
+    /// Logs a line. Lines about a peer begin with `peer NAME: ` and are rate-limited per peer. A name may
+    /// contain spaces and colons.
     fn log(&mut self, level: Level, line: String) {
-        let peer =
-            line.strip_prefix("peer ").and_then(|rest| rest.split([':', ' ']).next()).map(str::to_owned);
+        let peer = line.strip_prefix("peer ").and_then(|rest| rest.split(": ").next()).map(str::to_owned);
         let line = match peer {
             Some(peer) => self.limit.pass(self.now, &peer, line),
             None => Some(line),
@@ -295,5 +295,19 @@ impl Actions {
 
     pub(crate) fn error(&mut self, message: impl Into<String>) {
         self.log(Level::Error, message.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_whose_names_begin_with_the_same_word_have_limits_of_their_own() {
+        let mut out = Actions::default();
+        (0..100).for_each(|n| out.info(format!("peer office a: line {n}")));
+        out.waiting.clear();
+        out.info("peer office b: path dsl is up");
+        assert_eq!(out.waiting.len(), 1);
     }
 }

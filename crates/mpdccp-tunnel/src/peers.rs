@@ -219,8 +219,8 @@ impl Peers {
         let status = peer.status(cx);
         // Use the newest match: a closed path with the same socket may still be listed.
         let path = status.iter().flat_map(|status| &status.paths).rev().find(|p| p.route.socket == socket);
-        let label = path.map_or_else(String::new, |path| format!(": path {}", peer.path_name(path)));
-        cx.out.info(format!("peer {}{label} moved to {remote}", peer.name()));
+        let label = path.map_or_else(String::new, |path| format!("path {} ", peer.path_name(path)));
+        cx.out.info(format!("peer {}: {label}moved to {remote}", peer.name()));
         let moved = path.filter(|path| is_elsewhere(peer.place(&path.route).ip(), remote.ip()));
         if let (Some(session), Some(path)) = (peer.session, moved) {
             cx.endpoint.change_path(cx.now, session, path.id);
