@@ -40,7 +40,8 @@ const UNCONFIRMED: Duration = Duration::from_secs(10);
 /// Maximum number of packets waiting for a key.
 const STAGED: usize = 16;
 
-/// Identifies a channel in a [`Channels`](crate::Channels). No two channels ever have the same identifier.
+/// Identifies a channel in a [`Channels`](crate::Channels). The identifier of a closed channel is used again
+/// only after 2^31 further channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 

@@ -30,6 +30,8 @@ pub use types::{Event, Input, PeerStats, Settings};
 
 /// Receiver named in an initiation that any server and any shard may answer.
 const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
+/// Number of channel identifiers. Callers may mark identifiers with the highest bit.
+const IDS: u32 = 1 << 31;
 
 #[derive(Debug)]
 struct Peer {
@@ -351,10 +353,14 @@ impl Channels {
         initiates: bool,
     ) -> Option<(ChannelId, u32)> {
         let owner = self.peers.get_mut(&peer)?;
+        // A peer that opens channels all the time uses up all identifiers within years.
+        while self.by_id.contains_key(&ChannelId(self.next_id)) {
+            self.next_id = (self.next_id + 1) % IDS;
+        }
         let id = ChannelId(self.next_id);
         let at = self.channels.insert(Channel::new(now, id, peer, path, address, initiates))?;
         owner.channels.insert(path, at);
-        self.next_id += 1;
+        self.next_id = (self.next_id + 1) % IDS;
         self.by_id.insert(id, at);
         self.arm(at);
         Some((id, at))
@@ -472,5 +478,23 @@ impl Channels {
             return self.ask(now, (at, from), packet);
         }
         Ok(if len == 0 { Input::Handled } else { Input::Packet { channel: id, peer, len } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_reused_after_the_last_one() {
+        let [own, other] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let settings = Settings::new(own, false, Duration::from_secs(1_700_000_000), [1; 32]);
+        let mut channels = Channels::new(settings);
+        channels.add_peer(0, other.public(), PresharedKey::default());
+        let address = Address { socket: 0, local: None, remote: ([192, 0, 2, 1], 6511).into() };
+        let open = |channels: &mut Channels| channels.open(Time::from_millis(1), 0, address).map(|id| id.0);
+        assert_eq!(open(&mut channels), Some(0));
+        channels.next_id = IDS - 1;
+        assert_eq!([open(&mut channels), open(&mut channels)], [Some(IDS - 1), Some(1)]);
     }
 }
