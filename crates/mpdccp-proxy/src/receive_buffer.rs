@@ -14,6 +14,9 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// How long data may wait in the buffer at the rate at which it is read. If this rate doubles, the data still
 /// lasts for a [`PERIOD`], after which the size follows.
 const WAIT: Duration = Duration::from_millis(100);
+/// Shortest time between a change of the size and a smaller size. The kernel discards data that the host may
+/// send but that no longer fits, and the host then slows down for some round trips.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest round-trip time that counts. In a handshake that takes longer, a segment was probably repeated
 /// (RFC 6298).
 const LONGEST: Duration = Duration::from_secs(1);
@@ -37,6 +40,8 @@ pub struct ReceiveBuffer {
     /// Whether reading had to stop in this period although the host may have sent more.
     stopped: bool,
     size: u32,
+    /// Time at which the size last changed.
+    changed: Time,
 }
 
 impl ReceiveBuffer {
@@ -44,7 +49,7 @@ impl ReceiveBuffer {
     #[must_use]
     pub fn new(now: Time, rtt: Duration) -> ReceiveBuffer {
         let rtt = rtt.min(LONGEST);
-        ReceiveBuffer { first_rtt: rtt, rtt, since: now, read: 0, stopped: false, size: LEAST }
+        ReceiveBuffer { first_rtt: rtt, rtt, since: now, read: 0, stopped: false, size: LEAST, changed: now }
     }
 
     /// Returns whether the next read ends the running period.
@@ -69,10 +74,10 @@ impl ReceiveBuffer {
     /// has changed.
     ///
     /// The buffer is twice what is read in a round-trip time, so that the host's rate can double, plus what
-    /// is read in a tenth of a second. It shrinks by at most a sixteenth per period, because the kernel
-    /// discards data that the host may send but that does not fit. It does not shrink while everything is
-    /// read as it arrives: no data waits then, and if the round-trip time is longer than known, a smaller
-    /// buffer would slow the host down, and therefore shrink again.
+    /// is read in a tenth of a second. It shrinks rarely, by at most a quarter, because of what the kernel
+    /// discards. It does not shrink while everything is read as it arrives: no data waits then, and if the
+    /// round-trip time is longer than known, a smaller buffer would slow the host down, and therefore shrink
+    /// again.
     pub fn on_read(&mut self, now: Time, bytes: u64, stops: bool) -> bool {
         self.read += bytes;
         self.stopped |= stops;
@@ -82,10 +87,15 @@ impl ReceiveBuffer {
         let elapsed = now.since(self.since);
         let read_in = |time: Duration| (self.read as f64 * time.div_duration_f64(elapsed)) as u32;
         let wanted = read_in(WAIT).min(MOST_WAITING).saturating_add(read_in(2 * self.rtt));
-        let least = if self.stopped { self.size / 16 * 15 } else { self.size };
+        let may_shrink = self.stopped && now.since(self.changed) >= PATIENCE;
+        let least = if may_shrink { self.size / 4 * 3 } else { self.size };
         let size = wanted.max(least).clamp(LEAST, MOST);
         (self.since, self.read, self.stopped) = (now, 0, false);
-        std::mem::replace(&mut self.size, size) != size
+        if size == self.size {
+            return false;
+        }
+        (self.size, self.changed) = (size, now);
+        true
     }
 }
 
@@ -106,9 +116,9 @@ mod tests {
         assert!(!buffer.on_read(Time::ZERO, 256 << 10, true));
         read(&mut buffer, 1_250_000, 0, 50);
         assert!(buffer.size() > 512 << 10, "{}", buffer.size());
-        read(&mut buffer, 1_250_000, 50, 3_000);
+        read(&mut buffer, 1_250_000, 50, 10_000);
         assert!((125_000..130_000).contains(&buffer.size()), "{}", buffer.size());
-        read(&mut buffer, 12_500, 3_000, 5_000);
+        read(&mut buffer, 12_500, 10_000, 15_000);
         assert_eq!(buffer.size(), LEAST);
     }
 
