@@ -162,7 +162,7 @@ fn reload_and_drain_reach_all_shards() {
     let words = bed.reload("s");
     assert!(words.contains("1 peer(s) added, 1 removed"), "{words}");
     wait_for("the session of the removed peer has ended", || sessions(&bed) == [0, 1]);
-    wait_for("its client is told", || bed.log("c2").contains("session closed: aborted by the peer"));
+    wait_for("its client hears of it", || bed.log("c2").contains("session closed: aborted by the peer"));
     let status = bed.status("s");
     assert_eq!(
         (&status["peers"][0]["name"], &status["peers"][1]["name"]),
