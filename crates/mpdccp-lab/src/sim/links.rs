@@ -1,8 +1,5 @@
 //! Records events on the links, for the run's record and for the live view.
 
-use std::collections::HashMap;
-
-use mpdccp_linkem::Verdict;
 use mpdccp_units::{Rate, Time};
 
 use super::side::Side;
@@ -12,39 +9,34 @@ use crate::{Fate, LinkPacket, LinkRecord, RunRecord, Sample};
 /// Records every packet on every link.
 #[derive(Default)]
 pub(super) struct Links {
-    /// Records by path and direction.
+    /// Records by path and direction. A packet's number is its index in its record.
     pub(super) records: Vec<[LinkRecord; 2]>,
-    /// Record index of each packet in flight, by the packet's identifier.
-    under_way: HashMap<u64, usize>,
 }
 
 impl Links {
     pub(super) fn new(paths: usize) -> Links {
-        let records = (0..paths).map(|_| Default::default()).collect();
-        Links { records, under_way: HashMap::new() }
+        Links { records: (0..paths).map(|_| Default::default()).collect() }
     }
 
     pub(super) fn on_event(&mut self, at: Time, path: usize, from: Side, event: LinkEvent) {
         let record = &mut self.records[path][from as usize];
+        // Of the copies of a packet, only the first counts.
+        let under_way = |p: &&mut LinkPacket| p.fate == Fate::QueueDrop;
         match event {
-            LinkEvent::Entered { id, data, bytes, verdict, queue_bytes } => {
-                if verdict == Verdict::Queued {
-                    self.under_way.insert(id, record.packets.len());
-                }
+            LinkEvent::Entered { data, bytes, queue_bytes } => {
                 // A packet counts as dropped by the queue until it is lost or arrives at the other end.
                 let fate = Fate::QueueDrop;
                 let queue_bytes = u32::try_from(queue_bytes).unwrap_or(u32::MAX);
                 record.packets.push(LinkPacket { entered: at, fate, bytes, data, queue_bytes, ce: false });
             }
-            LinkEvent::Left { id, marked } => {
-                if let Some(place) = self.under_way.remove(&id) {
-                    record.packets[place].fate = Fate::Delivered(at);
-                    record.packets[place].ce = marked;
+            LinkEvent::Left { number, marked } => {
+                if let Some(packet) = record.packets.get_mut(number).filter(under_way) {
+                    (packet.fate, packet.ce) = (Fate::Delivered(at), marked);
                 }
             }
-            LinkEvent::Lost { id } => {
-                if let Some(place) = self.under_way.remove(&id) {
-                    record.packets[place].fate = Fate::Lost;
+            LinkEvent::Lost { number } => {
+                if let Some(packet) = record.packets.get_mut(number).filter(under_way) {
+                    packet.fate = Fate::Lost;
                 }
             }
         }

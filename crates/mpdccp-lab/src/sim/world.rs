@@ -5,7 +5,7 @@ mod drain;
 
 use core::time::Duration;
 use dccp_proto::{Ecn, Outbox, Ports, Route};
-use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
+use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta};
 use mpdccp_proto::{
     Endpoint, FlowKey, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, QueueView, SessionConfig,
     SessionEvent, SessionId, SessionStatus,
@@ -33,28 +33,24 @@ const CLIENT_PORT: u16 = 40_000;
 pub(crate) enum LinkEvent {
     /// The packet was offered to the link.
     Entered {
-        /// Identifies the packet in later events.
-        id: u64,
         /// Flow and sequence number of the application packet that it contains.
         data: Option<(u16, u64)>,
         /// Outer IP bytes.
         bytes: u32,
-        /// Whether the link accepted it.
-        verdict: Verdict,
         /// Bytes in the queue after this event.
         queue_bytes: u64,
     },
     /// The packet arrived at the other end.
     Left {
-        /// The identifier from `Entered`.
-        id: u64,
+        /// The number of packets that had entered the path in this direction before.
+        number: usize,
         /// Whether the link set a congestion mark.
         marked: bool,
     },
     /// The packet was lost on the wire, or the link held it when it went down or at the end of the run.
     Lost {
-        /// The identifier from `Entered`.
-        id: u64,
+        /// As in `Left`.
+        number: usize,
     },
 }
 
@@ -64,7 +60,7 @@ pub(crate) type Watch<'a> = dyn FnMut(Time, usize, Side, LinkEvent) + 'a;
 /// A packet on a link.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
-    id: u64,
+    number: usize,
     path: usize,
     ecn: Ecn,
     what: What,
@@ -126,7 +122,8 @@ pub(crate) struct World {
     owners: Vec<usize>,
     /// Additional delay of each session beyond that of its links.
     detours: Vec<Duration>,
-    next_id: u64,
+    /// Number of packets that have entered each path, by sending side.
+    entered: Vec<[usize; 2]>,
     outbox: Outbox,
     arrived: Vec<Arrived>,
     events: Vec<(Time, Side, SessionEvent)>,
@@ -200,7 +197,7 @@ impl World {
             links,
             owners: paths.iter().map(|p| p.owner).collect(),
             detours: sessions.iter().map(|(_, detour)| *detour).collect(),
-            next_id: 0,
+            entered: vec![[0; 2]; paths.len()],
             outbox: Outbox::new(),
             arrived: Vec::new(),
             events: Vec::new(),
@@ -278,11 +275,11 @@ impl World {
                 while let Some(out) = pair[from.index()].pop(now) {
                     let (wire, to) = (out.packet, from.other());
                     let marked = out.meta.ecn != wire.ecn;
-                    watch(out.at, wire.path, from, LinkEvent::Left { id: wire.id, marked });
+                    watch(out.at, wire.path, from, LinkEvent::Left { number: wire.number, marked });
                     self.hosts[to.index()].woken.push(now, (wire, out.meta.ecn, out.meta.bytes));
                 }
                 while let Some(wire) = pair[from.index()].pop_lost() {
-                    watch(now, wire.path, from, LinkEvent::Lost { id: wire.id });
+                    watch(now, wire.path, from, LinkEvent::Lost { number: wire.number });
                 }
             }
         }
@@ -316,7 +313,8 @@ impl World {
     pub(crate) fn end_links(&mut self, watch: &mut Watch<'_>) {
         for pair in std::mem::take(&mut self.links) {
             for (link, from) in pair.into_iter().zip([Side::Client, Side::Server]) {
-                let lost = |wire: Wire| watch(self.now, wire.path, from, LinkEvent::Lost { id: wire.id });
+                let lost =
+                    |wire: Wire| watch(self.now, wire.path, from, LinkEvent::Lost { number: wire.number });
                 link.end().into_iter().for_each(lost);
             }
         }

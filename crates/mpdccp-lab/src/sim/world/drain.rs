@@ -24,13 +24,12 @@ impl World {
         bytes: Vec<u8>,
         watch: &mut Watch<'_>,
     ) {
-        let id = self.next_id;
-        self.next_id += 1;
+        let entered = &mut self.entered[path][from.index()];
+        let number = std::mem::replace(entered, *entered + 1);
         let link = &mut self.links[self.owners[path]][from.index()];
-        let verdict =
-            link.push_farther(self.now, meta, detour, Wire { id, path, ecn: meta.ecn, what, bytes });
+        link.push_farther(self.now, meta, detour, Wire { number, path, ecn: meta.ecn, what, bytes });
         let queue_bytes = link.queue_len().bytes;
-        watch(self.now, path, from, LinkEvent::Entered { id, data, bytes: meta.bytes, verdict, queue_bytes });
+        watch(self.now, path, from, LinkEvent::Entered { data, bytes: meta.bytes, queue_bytes });
     }
 
     pub(super) fn drain(&mut self, watch: &mut Watch<'_>) {
