@@ -4,7 +4,7 @@
 use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_proto::{Ecn, Route};
-use dccp_wire::{MpOption, Opt, OptionBuf, PacketType};
+use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
@@ -73,11 +73,7 @@ fn renumbered(packet: &Logged, by: u64) -> Vec<u8> {
     let mut mp = packet.mp();
     let MpOption::Seq(seq) = &mut mp[0] else { panic!("{mp:?}") };
     *seq = seq.add(by);
-    let mut options = OptionBuf::new();
-    for option in mp {
-        options.push(&Opt::Mp(option));
-    }
-    with_options(&packet.bytes, options.as_bytes())
+    with_options(&packet.bytes, &encode(&mp))
 }
 
 /// RFC 9897 section 3.2.1: only a newer MP_ADDADDR has an effect. The HMAC does not cover the MP_SEQ, so a

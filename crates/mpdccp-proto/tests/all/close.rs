@@ -3,7 +3,7 @@
 use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_proto::Route;
-use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode};
+use dccp_wire::{MpOption, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
@@ -292,9 +292,7 @@ fn before_it_is_open() {
 #[test]
 fn an_empty_mp_close_is_no_key() {
     let (mut net, id) = Net::connected(1, 2, config());
-    let mut options = OptionBuf::new();
-    options.push(&Opt::Mp(MpOption::Close(&[])));
-    let change = move |bytes: &mut Vec<u8>| *bytes = with_options(bytes, options.as_bytes());
+    let change = |bytes: &mut Vec<u8>| *bytes = with_options(bytes, &encode(&[MpOption::Close(&[])]));
     net.meddler = Some(changing(Server, PacketType::Close, change));
     let sid = net.server_id();
     net.server.close(net.now, sid);

@@ -4,6 +4,7 @@ mod advertised;
 mod caps;
 mod close;
 mod common;
+mod confirm;
 mod congestion;
 mod families;
 mod faults;

@@ -4,7 +4,7 @@
 pub mod stranger;
 
 use dccp_proto::{Config, Ecn, Ports, Route};
-use dccp_wire::{Header, MpOption, Opt, Packet, PacketType};
+use dccp_wire::{Header, MpOption, Opt, OptionBuf, Packet, PacketType};
 use mpdccp_linkem::InFlight;
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate, Time};
@@ -72,6 +72,9 @@ impl Logged {
             .options()
             .filter_map(|o| if let Ok(Opt::Mp(mp)) = o { Some(mp) } else { None })
             .collect()
+    }
+    pub fn confirms(&self) -> bool {
+        self.mp().iter().any(|option| matches!(option, MpOption::Confirm(_)))
     }
     /// Returns the repair time that the packet reports to the peer, in milliseconds.
     pub fn repair_time(&self) -> Option<u16> {
@@ -461,6 +464,12 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
     header.emit(options, &mut bytes).copy_from_slice(payload);
     bytes
+}
+
+pub fn encode(options: &[MpOption<'_>]) -> Vec<u8> {
+    let mut buf = OptionBuf::new();
+    options.iter().for_each(|option| assert!(buf.push(&Opt::Mp(*option))));
+    buf.as_bytes().to_vec()
 }
 
 /// Returns the packet with its options replaced.
