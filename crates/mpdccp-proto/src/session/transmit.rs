@@ -164,6 +164,7 @@ impl Session {
                 }
                 Pick::Drop => {
                     drop(self.take(source));
+                    self.classes.all[class].stats.dropped += 1;
                     self.count(Counter::DroppedByScheduler);
                 }
             }

@@ -149,7 +149,8 @@ fn without_a_path_of_its_rule_a_packet_is_dropped_if_that_is_wanted() {
     send(&mut net, Client, id, 1, 0);
     net.run(Duration::from_millis(100));
     assert_eq!(net.numbers(Server), [1]);
-    assert_eq!(counter(&net.status(Client, id), "dropped_by_scheduler"), 1);
+    let status = net.status(Client, id);
+    assert_eq!((status.rules[0].1.dropped, counter(&status, "dropped_by_scheduler")), (1, 1));
 }
 
 /// A rule that names only a path of priority 0 does not put its packets on this path.
