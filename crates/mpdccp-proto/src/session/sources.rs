@@ -104,7 +104,10 @@ impl Session {
         {
             self.classes.push(now, data, PktInfo { class: 0, ..info });
         }
+        let moved = self.classes.stats();
         self.classes.all.iter_mut().for_each(|class| class.queue.set_stats(QueueStats::default()));
+        // The moved packets were accepted before. Those that no longer fit were dropped.
+        let stats = QueueStats { accepted: stats.accepted, ..stats.plus(&moved) };
         self.classes.all[0].queue.set_stats(stats);
     }
 }

@@ -126,6 +126,22 @@ fn rules_change_under_what_waits() {
     assert!(net.status(Client, id).rules.is_empty());
 }
 
+/// Without rules, all packets wait in one queue.
+#[test]
+fn packets_that_do_not_fit_after_a_change_of_rules_count_as_dropped() {
+    let queue = QueueConfig { max_packets: 10, ..QueueConfig::default() };
+    let (mut net, id) = net(&SessionConfig { policy: for_calls(Rule::default()), queue, ..config() });
+    for n in 0..60 {
+        send(&mut net, Client, id, n, if n % 2 == 0 { EF } else { 0 });
+    }
+    let before = net.status(Client, id);
+    net.client.set_policy(net.now, id, &Policy::default());
+    let after = net.status(Client, id);
+    assert_eq!((before.queue.packets, after.queue.packets), (20, 10));
+    assert_eq!(after.queue_stats.dropped_full, before.queue_stats.dropped_full + 10);
+    assert_eq!(after.queue_stats.accepted, 60);
+}
+
 #[test]
 fn a_rule_has_a_scheduler_of_its_own() {
     let redundant = Rule { scheduler: Some(scheduler("redundant")), ..Rule::default() };
