@@ -415,22 +415,6 @@ fn a_server_that_was_restarted_is_noticed() {
 }
 
 #[test]
-fn priorities_are_obeyed_on_both_sides() {
-    let mut cfg = config();
-    cfg.scheduler = scheduler("cpf");
-    let (mut net, id) = Net::connected(1, 2, cfg);
-    net.client.set_prio(net.now, id, PathId(0), 0);
-    net.run(Duration::from_millis(100));
-    let sid = net.server_id();
-    assert_eq!(net.status(Server, sid).paths[0].prio, 0);
-    let start = net.now;
-    net.stream(Client, id, 0, 50, Duration::from_millis(4));
-    net.stream(Server, sid, 0, 50, Duration::from_millis(4));
-    let on_0 = net.log.iter().filter(|l| l.at > start && l.path == 0 && !l.packet().payload.is_empty());
-    assert_eq!(on_0.count(), 0);
-}
-
-#[test]
 fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
     let (mut net, id, sid) = Net::both(1, 2, config());
     let addresses: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::7".parse().unwrap()];

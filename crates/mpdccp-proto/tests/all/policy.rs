@@ -169,25 +169,6 @@ fn without_a_path_of_its_rule_a_packet_is_dropped_if_that_is_wanted() {
     assert_eq!((status.rules[0].1.dropped, counter(&status, "dropped_by_scheduler")), (1, 1));
 }
 
-/// A rule that names only a path of priority 0 does not put its packets on this path.
-#[test]
-fn a_rule_for_a_path_of_priority_0_does_not_use_it() {
-    for (otherwise, got) in [(Otherwise::Any, vec![0]), (Otherwise::Wait, vec![]), (Otherwise::Drop, vec![])]
-    {
-        let rule = Rule { otherwise, ..only("b") };
-        let (mut net, id) = net(&SessionConfig { policy: for_calls(rule), ..config() });
-        net.client.set_prio(net.now, id, PathId(1), 0);
-        net.run(Duration::from_millis(100));
-        send(&mut net, Client, id, 0, EF);
-        net.run(Duration::from_secs(2));
-        assert_eq!(net.numbers(Server), got, "{otherwise:?}");
-        assert!(!paths_of(&net, Client, |_| true).contains(&1), "{otherwise:?}");
-        let status = net.status(Client, id);
-        let dropped = status.queue_stats.dropped_old + counter(&status, "dropped_by_scheduler");
-        assert_eq!(dropped, 1 - got.len() as u64, "{otherwise:?}");
-    }
-}
-
 /// A large packet waits for the only path with a sufficient MTU, while smaller packets of other flows pass
 /// it.
 #[test]
