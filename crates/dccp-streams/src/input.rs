@@ -152,7 +152,7 @@ impl Streams {
                     let _ = self.reset(StreamId(new), Reason::Limit);
                 }
             }
-        } else if id / 2 >= self.opened() {
+        } else if id / 2 >= self.opened {
             return Err(Refused::Violation);
         }
         Ok(self.streams.contains_key(&id))

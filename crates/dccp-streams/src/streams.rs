@@ -35,7 +35,7 @@ pub struct Streams {
     pub(crate) starved: Vec<u64>,
     events: VecDeque<u64>,
     /// Number of streams opened by this end, and the maximum that the peer allows.
-    opened: u64,
+    pub(crate) opened: u64,
     pub(crate) may_open: u64,
     /// Number of streams opened by the peer, the maximum that this end allows, and the number still open.
     pub(crate) peer_opened: u64,
@@ -445,10 +445,6 @@ impl Streams {
             stream.wants_write = false;
             self.notify(id, Pending::WRITABLE);
         }
-    }
-
-    pub(crate) fn opened(&self) -> u64 {
-        self.opened
     }
 
     pub(crate) fn is_peers(&self, id: u64) -> bool {

@@ -77,7 +77,7 @@ pub(super) fn read<'a>(
             Opt::Mandatory => mandatory = Some(culprit),
             Opt::ChangeL(..) | Opt::ChangeR(..) | Opt::ConfirmL(..) | Opt::ConfirmR(..) => {
                 match features.handle(order, &option, is_mandatory) {
-                    Ok(_) => seen.features = true,
+                    Ok(()) => seen.features = true,
                     Err(Error::Mandatory) => return Err(reset(ResetCode::MandatoryError, culprit)),
                     Err(Error::Invalid) => return Err(reset(ResetCode::OptionError, culprit)),
                 }

@@ -160,23 +160,23 @@ impl Negotiator {
         Order { change: in_order, confirm: in_order && answers }
     }
 
-    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option; if
-    /// so, call [`note`](Self::note) after the packet's last option.
-    pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
+    /// Processes one feature option of a packet (RFC 4340 section 6.6.2). Call [`note`](Self::note) after the
+    /// packet's last option.
+    pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<(), Error> {
         // The peer's L options refer to a feature at the peer, its R options to a feature at this end.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
             Opt::ChangeR(number, data) => (Side::Local, number, data, true),
             Opt::ConfirmL(number, data) => (Side::Remote, number, data, false),
             Opt::ConfirmR(number, data) => (Side::Local, number, data, false),
-            _ => return Ok(false),
+            _ => return Ok(()),
         };
         let is_server = self.is_server;
         let in_order = if is_change { order.change } else { order.confirm };
         match self.find_mut(number, side) {
             Some(feature) => {
                 if !in_order || feature.progress == Progress::Unstable {
-                    return Ok(true);
+                    return Ok(());
                 }
                 if is_change {
                     feature.on_change(data, mandatory, is_server)?;
@@ -189,7 +189,7 @@ impl Negotiator {
             None if is_change && in_order => self.refuse_unknown(side, number),
             None => {}
         }
-        Ok(true)
+        Ok(())
     }
 
     fn refuse_unknown(&mut self, side: Side, number: u8) {

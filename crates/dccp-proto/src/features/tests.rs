@@ -24,7 +24,7 @@ fn read(n: &mut Negotiator, seq: u64, ack: Option<u64>, bytes: &[u8]) -> Result<
             mandatory = true;
             continue;
         }
-        assert!(n.handle(order, &option, mandatory)?);
+        n.handle(order, &option, mandatory)?;
         mandatory = false;
     }
     n.note(Seq::new(seq));

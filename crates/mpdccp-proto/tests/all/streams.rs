@@ -2,7 +2,7 @@
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
-use dccp_streams::{Event, Reason, StreamId, Streams};
+use dccp_streams::{Event, StreamId, Streams};
 use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::policy::{Otherwise, Policy, Rule};
 use mpdccp_proto::*;
@@ -228,16 +228,6 @@ fn nothing_is_sent_while_streams_are_idle() {
     let mut got = Vec::new();
     assert!(!net.read_stream(Server, stream, &mut got));
     assert_eq!(got, b"hello");
-}
-
-#[test]
-fn a_reset_tells_its_reason() {
-    let (mut net, id) = Net::connected(1, 1, with_streams());
-    let stream = net.open_stream(id);
-    net.streams(Client, id, |s| s.reset(stream, Reason::Refused)).unwrap();
-    net.run(ms(100));
-    let events = net.events_of(Server);
-    assert!(events.contains(&SessionEvent::Stream(Event::Reset(stream, Reason::Refused))), "{events:?}");
 }
 
 #[test]
