@@ -1,10 +1,9 @@
-use crate::{Burst, Clock, Encapsulation, Received};
+use crate::{Burst, Clock, Encapsulation, Received, private_file};
 use dccp_wire::{IPPROTO_DCCP, checksum};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Writes sent and received packets to a pcap file (link type raw IP), with reconstructed IP and UDP headers.
@@ -41,12 +40,7 @@ impl Capture {
     /// # Errors
     /// The system's error.
     pub fn create(path: &Path) -> io::Result<Capture> {
-        // Only the owner of the file may read the captured traffic.
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // If the file already existed, it has kept its mode, so set the mode here.
-        if file.metadata()?.is_file() {
-            file.set_permissions(Permissions::from_mode(0o600))?;
-        }
+        let file = private_file(OpenOptions::new().write(true).truncate(true), path)?;
         let waiting = HEADER.iter().flat_map(|word| word.to_ne_bytes()).collect();
         Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }

@@ -47,6 +47,7 @@ mod channels;
 mod clock;
 mod driver;
 mod encapsulation;
+mod file;
 mod grant;
 #[cfg(feature = "tun")]
 mod gro;
@@ -93,6 +94,7 @@ pub use {
     capture::Capture,
     clock::Clock,
     driver::{Driver, Turn},
+    file::private_file,
     grant::{grant_socket, grant_sockets_by, prepare_socket},
     net::Net,
     qlog::Qlog,

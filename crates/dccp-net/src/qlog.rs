@@ -1,3 +1,4 @@
+use crate::private_file;
 use dccp_proto::Ecn;
 use dccp_proto::ccid::TxView;
 use dccp_wire::{Opt, Packet, ack_vector};
@@ -5,9 +6,8 @@ use mpdccp_proto::{Endpoint, PathId, PathState, SessionEvent, SessionId};
 use mpdccp_units::{Duration, Time};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Shortest interval between two measurements of a path.
@@ -52,12 +52,7 @@ impl Qlog {
     /// # Errors
     /// The system's error.
     pub fn create(path: &Path, is_server: bool) -> io::Result<Qlog> {
-        // Only the owner may read the file, as with a capture.
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // A device such as /dev/null must stay usable by everyone.
-        if file.metadata()?.is_file() {
-            file.set_permissions(Permissions::from_mode(0o600))?;
-        }
+        let file = private_file(OpenOptions::new().write(true).truncate(true), path)?;
         let mut qlog =
             Qlog { file: BufWriter::new(file), begun: None, looked: Time::ZERO, paths: BTreeMap::new() };
         let wall = crate::Clock.wall_nanos() as f64 / 1e6;
@@ -226,24 +221,4 @@ fn frames(packet: &Packet<'_>) -> Vec<Value> {
         frames.push(json!({ "frame_type": "datagram", "length": packet.payload.len() }));
     }
     frames
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_regular_file_becomes_private() {
-        let path = std::env::temp_dir().join(format!("mpdccp-qlog-{}", std::process::id()));
-        // A named pipe stands for a device here, because a failing test must not change a device.
-        let mut command = std::process::Command::new("mkfifo");
-        assert!(command.args(["-m", "644"]).arg(&path).status().unwrap().success());
-        // Without a reader, opening the pipe would block.
-        let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let created = Qlog::create(&path, false).map(drop);
-        let mode = reader.metadata().unwrap().permissions().mode() & 0o777;
-        std::fs::remove_file(&path).unwrap();
-        assert!(created.is_ok());
-        assert_eq!(mode, 0o644);
-    }
 }

@@ -2,13 +2,14 @@
 //! Wireshark.
 
 use crate::error::Error;
+use dccp_net::private_file;
 use dccp_secure::KeyLog;
 use dccp_wire::{IPPROTO_DCCP, checksum};
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// IP protocol number of UDP.
@@ -42,13 +43,8 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
             input.display()
         )));
     }
-    let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
     let unwritten = |e| cannot("write", output, e);
-    let out = out.map_err(unwritten)?;
-    // A file that existed before has kept its mode.
-    if out.metadata()?.is_file() {
-        out.set_permissions(Permissions::from_mode(0o600)).map_err(unwritten)?;
-    }
+    let out = private_file(OpenOptions::new().write(true).truncate(true), output).map_err(unwritten)?;
     let mut writer = BufWriter::new(out);
     writer.write_all(&head).map_err(unwritten)?;
     let (mut packets, mut opened) = (0, 0);

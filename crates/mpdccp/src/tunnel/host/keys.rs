@@ -3,15 +3,14 @@
 use crate::error::{Error, remedy};
 use crate::keys::read_secret;
 use crate::tunnel::host::routes::forwards;
-use dccp_net::{Clock, Core};
+use dccp_net::{Clock, Core, private_file};
 use dccp_secure::{
     Aead, Channels, HostFacts, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings,
 };
 use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
 use mpdccp_tunnel::{Keys, Tunnel};
 use mpdccp_units::Duration;
-use std::fs::{OpenOptions, Permissions};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -66,16 +65,10 @@ pub(crate) fn secure(
         }
     }
     if let Some(path) = &cfg.keylog {
-        let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         let cannot = |e: std::io::Error| {
             Error::usage(format!("keylog: cannot write {}: {e}{}", path.display(), remedy(&e, path)))
         };
-        let file = options.map_err(cannot)?;
-        // If the file already existed, it has kept its mode.
-        if file.metadata().map_err(cannot)?.is_file() {
-            file.set_permissions(Permissions::from_mode(0o600)).map_err(cannot)?;
-        }
-        core.net.keylog = Some(file);
+        core.net.keylog = Some(private_file(OpenOptions::new().append(true), path).map_err(cannot)?);
         channels.log_keys();
         tracing::warn!("anyone who can read {} can decrypt all traffic", path.display());
     }
