@@ -3,7 +3,7 @@
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
-use dccp_proto::{Ecn, Route};
+use dccp_proto::Ecn;
 use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
@@ -157,8 +157,7 @@ fn an_advertised_address_of_the_other_family_is_not_joined() {
 #[test]
 fn the_server_joins_a_path_and_joins_it_again() {
     let (mut net, id, sid) = Net::joinable();
-    let remote = std::net::SocketAddr::new(client_addr(1), net.wires[1].nat_port);
-    let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
+    let back = PathConfig { route: server_route(1), ..path(1) };
     let joined = net.server.add_path(net.now, sid, back).unwrap();
     net.run(Duration::from_secs(1));
     assert_eq!(

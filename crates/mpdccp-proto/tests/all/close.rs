@@ -2,11 +2,9 @@
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
-use dccp_proto::Route;
 use dccp_wire::{MpOption, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
-use std::net::SocketAddr;
 
 fn other(end: End) -> End {
     if end == Client { Server } else { Client }
@@ -307,7 +305,6 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     for end in [Client, Server] {
         let (mut net, _) = Net::connected(1, 1, config());
         let request = net.logged(Client, PacketType::Request)[0].bytes.clone();
-        let from = Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) };
         let (id, now) = (id_at(&mut net, end), net.now);
         net.end(end).close(now, id);
         net.run(Duration::from_secs(1));
@@ -321,7 +318,7 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
             port
         };
         let answers = |net: &mut Net| {
-            let back = net.strike(from, &request);
+            let back = net.strike(server_route(0), &request);
             let header = Packet::parse(&back[0]).unwrap().header;
             header.reset.map(|reset| reset.code)
         };

@@ -84,7 +84,7 @@ fn held_back() -> (Net, Route, Vec<u8>) {
     let mut acks = net.log.iter().filter(|logged| logged.is(Client, PacketType::Ack));
     let ack = acks.next().expect("an Ack").bytes.clone();
     net.meddler = None;
-    (net, Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) }, ack)
+    (net, server_route(0), ack)
 }
 
 /// Sends the Ack, and returns the number of bad cookies and the code of the last Reset.

@@ -386,12 +386,10 @@ fn advertised_addresses_are_bounded() {
 #[test]
 fn options_of_an_application_that_nobody_fetches_are_bounded() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { private_options: true, ..config() });
-    let remote = std::net::SocketAddr::new(client_addr(0), net.wires[0].nat_port);
     for _ in 0..2000 {
         assert!(net.client.send_private(net.now, id, b"hello"));
         for bytes in net.intercept(Client) {
-            let route = dccp_proto::Route { socket: 0, local: None, remote };
-            net.inject(Server, route, dccp_proto::Ecn::NotEct, &bytes);
+            net.inject(Server, server_route(0), dccp_proto::Ecn::NotEct, &bytes);
         }
     }
     let waiting = std::iter::from_fn(|| net.server.poll_event()).count();

@@ -7,13 +7,11 @@ use dccp_proto::{Ecn, Ports, Route};
 use dccp_wire::{Header, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
-use std::net::SocketAddr;
 
 const CLIENT_PORT: u16 = 50_000;
 
 fn guest() -> (Route, Ports) {
-    let remote = SocketAddr::new(client_addr(0), 40_000);
-    (Route { socket: 0, local: None, remote }, Ports { local: PORT, remote: CLIENT_PORT })
+    (server_route(0), Ports { local: PORT, remote: CLIENT_PORT })
 }
 
 /// Returns a network in which both ends are behind firewalls. A firewall lets packets in only after one has

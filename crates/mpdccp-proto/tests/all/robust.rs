@@ -96,10 +96,7 @@ fn mutated_packets() {
             // Replays an old packet.
             let old = net.log[rng.next_u32() as usize % net.log.len()].clone();
             let (to, route) = match old.from {
-                Client => (
-                    Server,
-                    Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(old.path), 40_000) },
-                ),
+                Client => (Server, server_route(old.path)),
                 Server => (Client, client_route(old.path)),
             };
             net.inject(to, route, Ecn::Ce, &old.bytes);
@@ -214,9 +211,7 @@ fn half_open_joins_do_not_keep_the_server_from_joining() {
     for n in 0..40 {
         net.inject(Server, stranger(n), Ecn::NotEct, &request(n, Some(ci)));
     }
-    let remote = SocketAddr::new(client_addr(1), net.wires[1].nat_port);
-    let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
-    net.server.add_path(net.now, sid, back).unwrap();
+    net.server.add_path(net.now, sid, PathConfig { route: server_route(1), ..path(1) }).unwrap();
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
@@ -303,14 +298,13 @@ fn unread_and_excess_datagrams_are_bounded() {
     // The server's application fetches nothing. RFC 4340 section 11.7.2: what does not fit is reported with
     // Drop Code 2.
     let (mut net, id, sid) = Net::both(1, 1, SessionConfig { multipath: false, ..config() });
-    let remote = SocketAddr::new(client_addr(0), net.wires[0].nat_port);
     let (mut reports, mut n) = (0, 0);
     while reports == 0 {
         assert!(n < 40_000, "no report");
         n += 1;
         net.client.send(net.now, id, datagram(n), PktInfo::default());
         for bytes in net.intercept(Client) {
-            net.inject(Server, Route { socket: 0, local: None, remote }, Ecn::NotEct, &bytes);
+            net.inject(Server, server_route(0), Ecn::NotEct, &bytes);
         }
         for bytes in net.intercept(Server) {
             let options = Packet::parse(&bytes).unwrap().options();

@@ -123,6 +123,11 @@ pub fn client_route(k: usize) -> Route {
     Route { socket: k as u32, local: None, remote: SocketAddr::new(v4(9, k), 6511) }
 }
 
+/// Returns the server's route to the client over path `k`, until the NAT binds another port.
+pub fn server_route(k: usize) -> Route {
+    Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(k), 40_000) }
+}
+
 pub fn client_addr(k: usize) -> IpAddr {
     v4(0, k)
 }

@@ -4,7 +4,7 @@
 
 use super::check::{Graph, bounds};
 use super::*;
-use crate::common::{client_addr, client_route, config, listen, path};
+use crate::common::{client_route, config, listen, path, server_route};
 use dccp_proto::{Ecn, Route};
 use dccp_wire::{MpOption, Opt, Options, PacketType, ResetCode, Seq};
 use mpdccp_proto::{
@@ -12,7 +12,6 @@ use mpdccp_proto::{
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, HashSet};
-use std::net::SocketAddr;
 
 /// Why a replay stops before the end of its trace.
 enum Stop {
@@ -54,7 +53,7 @@ fn route(to: usize, conn: usize) -> Route {
     let there = client_route(conn.min(1)).remote;
     match to {
         CLIENT => Route { socket: 0, local: None, remote: there },
-        _ => Route { socket: 0, local: Some(there.ip()), remote: SocketAddr::new(client_addr(0), 40_000) },
+        _ => Route { local: Some(there.ip()), ..server_route(0) },
     }
 }
 
