@@ -130,7 +130,7 @@ impl AckVecSender {
     /// so such a packet gives a sample only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
-        if ack < self.ours || packet.snapshot.is_none() && elapsed.is_zero() {
+        if packet.bytes == 0 || ack < self.ours || packet.snapshot.is_none() && elapsed.is_zero() {
             return None;
         }
         // Ignore an Elapsed Time longer than the whole round trip.

@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) sent_at: Time,
-    /// Size of the IP packet, bytes.
+    /// Size of the IP packet, bytes, or 0 if this half did not send the packet and `sent_at` is too late.
     pub(crate) bytes: u32,
     pub(crate) fate: Fate,
     /// Delivery state of a packet with data. Packets without data have none, because congestion control

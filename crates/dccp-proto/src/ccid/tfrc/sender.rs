@@ -206,7 +206,7 @@ impl TfrcSenderHalf {
             now,
             &Report {
                 rtt: sample,
-                sent: sent.map_or(now, |sent| sent.at),
+                sent: sent.map_or(now, |sent| sent.at.min(now)),
                 receive_rate: self.receive_rate,
                 loss_event_rate: p,
                 new_loss_event: events > 0,

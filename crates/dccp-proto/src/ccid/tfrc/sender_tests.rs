@@ -1,7 +1,7 @@
 use super::*;
 use crate::Ecn;
 use crate::ccid::tfrc::TfrcReceiver;
-use crate::ccid::{AckDue, Arrival, ReceiverHalf, ms};
+use crate::ccid::{AckDue, Arrival, Outstanding, ReceiverHalf, ms};
 use dccp_wire::{Opt, OptionBuf, Options};
 use proptest::prelude::*;
 
@@ -138,6 +138,19 @@ fn asks_for_a_window_that_fits_the_rate() {
     // RFC 4342 section 6.3: the receiver repeats Data Dropped until its acknowledgements are acknowledged.
     half.on_slow_receiver(ms(10_000), 1);
     assert_eq!(half.poll_request(), Some(SenderRequest::AckPeer));
+}
+
+#[test]
+fn packets_of_the_previous_ccid_leave_the_path_and_do_not_falsify_the_round_trip() {
+    let mut half = TfrcSenderHalf::new(false, &config());
+    let outstanding = [Outstanding { seq: FIRST, at: ms(0), bytes: 1040 }].into();
+    half.take_over(&Handover { found: None, outstanding, counts: Counts::default() });
+    // The previous half sent the 100 acknowledgements in between.
+    half.on_sent(ms(10), FIRST.add(101), 1040, Some(1000));
+    half.on_feedback(ms(60), &feedback(FIRST.add(50), &rates(1_000_000, u32::MAX)));
+    assert_eq!((half.view().rtt.latest(), half.view().inflight.packets), (Some(RTT), 1));
+    half.on_feedback(ms(110), &feedback(FIRST.add(101), &rates(1_000_000, u32::MAX)));
+    assert_eq!(half.view().inflight.packets, 0);
 }
 
 #[test]

@@ -8,14 +8,13 @@ use mpdccp_units::Time;
 const MOST: usize = 1 << 16;
 /// Number of acknowledged packets to keep, because a loss interval may begin with one of them.
 const KEPT: usize = 1024;
-/// After a longer jump in sequence numbers, the log starts anew.
-const MAX_GAP: i64 = 64;
 
 /// A sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
+    /// Time at which the packet was sent, or [`Time::MAX`] if only an earlier half knows it.
     pub(super) at: Time,
-    /// The unwrapped window counter at that time.
+    /// The unwrapped window counter when the packet was sent.
     pub(super) counter: u64,
     /// Bytes on the wire that the packet adds to the data in flight, or 0 without data.
     pub(super) bytes: u32,
@@ -46,10 +45,10 @@ impl SentLog {
         if gap < 0 {
             return;
         }
-        if gap > MAX_GAP {
+        if gap > MOST as i64 {
             *self = SentLog::new(seq);
         } else {
-            (0..gap).for_each(|_| self.packets.push_back(Sent { bytes: 0, ..sent }));
+            (0..gap).for_each(|_| self.packets.push_back(Sent { at: Time::MAX, bytes: 0, ..sent }));
         }
         self.packets.push_back(sent);
         while self.packets.len() > MOST {
@@ -137,7 +136,7 @@ mod tests {
         assert_eq!(log.get(Seq::new(99_999)), Some(&sent(99_999, 1)));
         // Sequence numbers skip, jump and repeat.
         log.push(Seq::new(100_002), sent(7, 1));
-        assert_eq!(log.get(Seq::new(100_001)), Some(&sent(7, 0)));
+        assert_eq!(log.get(Seq::new(100_001)), Some(&Sent { at: Time::MAX, ..sent(7, 0) }));
         log.push(Seq::new(100_002), sent(8, 1));
         log.push(Seq::new(1 << 40), sent(9, 1));
         assert_eq!(log.acknowledge_all(), (1, 1));

@@ -1,4 +1,4 @@
-//! Tests of packets that were sent before the path changed (RFC 9000 section 9.4).
+//! Tests of packets that were sent before the path (RFC 9000 section 9.4) or the CCID changed.
 
 use super::*;
 use crate::ccid::Handover;
@@ -45,4 +45,17 @@ fn the_timer_of_the_previous_path_does_not_count() {
     assert_eq!(rig.notes.lock().unwrap().timeouts, 0);
     assert_eq!((rig.counts(), packets(&mut rig, true)), ((0, 0, 10), 10));
     assert_eq!(rig.half.next_timeout(), None);
+}
+
+#[test]
+fn packets_without_data_of_an_earlier_half_give_no_round_trip() {
+    let mut old = Rig::new(false);
+    old.send(ms(0), 1);
+    // Then the old half sent five acknowledgements.
+    let mut rig = Rig { next: 6, ..Rig::new(false) };
+    rig.half.take_over(&old.half.hand_over(ms(10), FIRST.sub(1)));
+    rig.send(ms(50), 1);
+    let told = rig.ack_held(ms(100), 3, "++++", Duration::from_millis(1));
+    assert_eq!((told.acked, told.rtt), (1, None));
+    assert_eq!(rig.ack(ms(110), 6, "+").rtt, Some(Duration::from_millis(60)));
 }
