@@ -224,7 +224,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     /// Data is waiting, but the scheduler has not given it to this path.
     fn on_held_back(&mut self, _now: Time) {}
     /// Nothing is waiting to be sent on this path.
-    fn on_app_limited(&mut self, now: Time);
+    fn on_app_limited(&mut self, _now: Time) {}
     /// A timer of [`next_timeout`](Self::next_timeout) expired.
     fn on_timeout(&mut self, now: Time);
     /// Returns when to call [`on_timeout`](Self::on_timeout).
@@ -238,11 +238,11 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     /// Returns the next request to the connection. Call this until it returns `None`.
     fn poll_request(&mut self) -> Option<SenderRequest>;
     /// The peer has confirmed a new Ack Ratio.
-    fn on_ack_ratio(&mut self, ratio: u16);
+    fn on_ack_ratio(&mut self, _ratio: u16) {}
     /// The largest packet now has `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
     /// Says whether another path of the session is in ProbeRTT.
-    fn hold_probe_rtt(&mut self, hold: bool);
+    fn hold_probe_rtt(&mut self, _hold: bool) {}
     /// Sets this half's share of a bottleneck that several paths of the session use.
     fn couple(&mut self, _part: &Part) {}
     /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. This
@@ -345,7 +345,7 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     /// Vector. The feedback that these packets carried need not be repeated.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The Ack Ratio requested by the peer.
-    fn on_ack_ratio(&mut self, ratio: u16);
+    fn on_ack_ratio(&mut self, _ratio: u16) {}
     /// Negotiation switched Send Ack Vector on or off (RFC 4340 section 11.5).
     fn on_send_ack_vector(&mut self, on: bool);
     /// The other half has measured a round-trip time, which determines how long acknowledgements may wait.

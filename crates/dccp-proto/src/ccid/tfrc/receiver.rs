@@ -202,8 +202,6 @@ impl ReceiverHalf for TfrcReceiver {
         }
     }
 
-    fn on_ack_ratio(&mut self, _ratio: u16) {}
-
     fn on_send_ack_vector(&mut self, on: bool) {
         self.vectors = on.then(AckVectorReport::default);
     }

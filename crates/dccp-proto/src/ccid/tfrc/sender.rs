@@ -279,8 +279,6 @@ impl SenderHalf for TfrcSenderHalf {
         self.ack_peer |= buffer_drops > 0;
     }
 
-    fn on_app_limited(&mut self, _now: Time) {}
-
     fn on_timeout(&mut self, now: Time) {
         let before = self.tfrc.timeouts();
         self.tfrc.on_timeout(now);
@@ -302,13 +300,9 @@ impl SenderHalf for TfrcSenderHalf {
         core::mem::take(&mut self.ack_peer).then_some(SenderRequest::AckPeer)
     }
 
-    fn on_ack_ratio(&mut self, _ratio: u16) {}
-
     fn on_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
     }
-
-    fn hold_probe_rtt(&mut self, _hold: bool) {}
 
     fn hand_over(&self, now: Time, acked: Seq) -> Handover {
         let outstanding = self.log.outstanding(acked);
