@@ -44,20 +44,3 @@ impl Reorderer for Passive {
         self.stats
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn order_is_that_of_arrival_and_copies_are_dropped() {
-        let mut passive = Passive::new();
-        let mut got = Vec::new();
-        for n in [3u64, 1, 3, 2, 2, 1, 9] {
-            passive.push(Time::ZERO, Arrival::nth(0, n), alloc::vec![n as u8]);
-            got.extend(core::iter::from_fn(|| passive.pop()).map(|data| data[0]));
-        }
-        assert_eq!(got, [3, 1, 2, 9]);
-        assert_eq!((passive.stats().in_order, passive.stats().duplicates), (4, 3));
-    }
-}

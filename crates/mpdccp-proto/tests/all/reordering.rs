@@ -194,7 +194,8 @@ proptest! {
         let mut events = arrivals(&packets, &delays_ms, true, 1);
         let came: Vec<(Time, u64)> = events.iter().filter_map(|e| Some((e.at, e.number?))).collect();
         events.extend(events.clone());
-        let (out, _) = run(ReorderConfig::passive(), &events, 1, true);
+        let (out, stats) = run(ReorderConfig::passive(), &events, 1, true);
+        prop_assert_eq!((stats.in_order, stats.duplicates), (came.len() as u64, came.len() as u64));
         prop_assert_eq!(out, came);
     }
 }
