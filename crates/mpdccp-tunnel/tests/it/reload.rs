@@ -1,6 +1,7 @@
 //! Reloads of the configuration.
 
-use crate::features::{assigned, logged};
+use crate::features::logged;
+use crate::leases::assigned;
 use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up, up_with};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Config;
