@@ -296,7 +296,6 @@ fn each_end_may_restart() {
         let server = world.server_of(0).unwrap();
         assert!(world.reaches(0, server) && world.reaches(server, 0), "after host {host}");
     }
-    assert!((0..10).any(|n| logged(&world, SERVERS[0], "a new session") || n == 9));
 }
 
 #[test]
@@ -369,11 +368,9 @@ fn an_unreachable_peer_does_not_hold_up_the_end() {
 
 #[test]
 fn a_pattern_takes_the_interface_that_works() {
-    let mut file = ClientFile { second: None, ..ClientFile::new() };
-    file.extra = String::new();
-    let text = file.text(0).replace("interface = \"p0\"", "interface = \"p*\"");
+    let file = ClientFile { interface: "p*", second: None, ..ClientFile::new() };
     let mut world = up();
-    world.hosts[0].reload(world.now, &text);
+    world.hosts[0].reload(world.now, &file.text(0));
     world.run(SOON);
     let on = |world: &World| world.hosts[0].sockets.values().map(|s| s.interface.clone()).collect::<Vec<_>>();
     assert_eq!(on(&world), ["p0"]);

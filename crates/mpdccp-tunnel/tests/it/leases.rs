@@ -85,23 +85,16 @@ fn a_server_gives_no_more_than_allowed_ips() {
 
 #[test]
 fn an_exhausted_pool_is_told_and_counted() {
-    let mut world = assigned();
-    // The pool first has two addresses, one for each client, then only one.
-    let small = POOL.replace("/29", "/31").replace("10.0.0.0", "10.0.0.2");
-    for server in SERVERS {
-        let text = server_text([true; CLIENTS], &small);
-        world.hosts[server].reload(world.now, &text);
-    }
-    world.run(SOON);
-    let given = world.hosts[..CLIENTS].iter().filter(|host| !host.addresses.is_empty()).count();
-    assert_eq!(given, 2, "two addresses are free");
-    let smaller = small.replace("/31", "/32");
-    let mut world = assigned();
-    for server in SERVERS {
-        world.hosts[server].reload(world.now, &server_text([true; CLIENTS], &smaller));
-    }
-    world.run(SOON);
-    let given = world.hosts[..CLIENTS].iter().filter(|host| !host.addresses.is_empty()).count();
+    let small = |pool: &str| {
+        let mut world = assigned();
+        let text = server_text([true; CLIENTS], &POOL.replace("10.0.0.0/29", pool));
+        SERVERS.iter().for_each(|server| world.reload(*server, &text));
+        world.run(SOON);
+        let given = world.hosts[..CLIENTS].iter().filter(|host| !host.addresses.is_empty()).count();
+        (world, given)
+    };
+    assert_eq!(small("10.0.0.2/31").1, 2);
+    let (world, given) = small("10.0.0.2/32");
     assert_eq!(given, 1);
     assert!(world.status(SERVERS[0]).tun.drops["no_address_to_assign"] >= 1);
     assert!((0..CLIENTS).any(|n| logged(&world, n, "no free address left")));

@@ -221,9 +221,7 @@ fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
         narrow(&mut world, interface, 1200);
     }
     talk(&mut world, SECOND * 12, 500);
-    for interface in ["p0", "p1"] {
-        world.hosts[0].access.get_mut(interface).unwrap().mtu = 1500;
-    }
+    world.hosts[0].access.values_mut().for_each(|access| access.mtu = 1500);
     world.run(SECOND * 120);
     let sizes = |world: &World| ["a", "b"].map(|name| world.path(0, name).unwrap().mtu);
     assert_eq!(sizes(&world), [1200, 1200], "idle");
@@ -292,9 +290,7 @@ fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Du
 fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     for mtu in [1500, 1300] {
         let mut world = World::usual();
-        for interface in ["p0", "p1"] {
-            world.hosts[0].access.get_mut(interface).unwrap().mtu = mtu;
-        }
+        world.hosts[0].access.values_mut().for_each(|access| access.mtu = mtu);
         let mut numbers = Vec::new();
         for _ in 0..1_000 {
             numbers.push(world.send(0, inner(SERVER), 1_400));
@@ -323,9 +319,7 @@ fn the_first_large_packets_wait_for_no_probe() {
             let files = [ClientFile::of_one_server(), ClientFile::new()];
             let mut world = World::new(files, &server_text([true; CLIENTS], ""));
             world.delay = Duration::from_millis(delay);
-            for interface in ["p0", "p1"] {
-                world.hosts[0].access.get_mut(interface).unwrap().mtu = mtu;
-            }
+            world.hosts[0].access.values_mut().for_each(|access| access.mtu = mtu);
             let open = |world: &World| {
                 let peer = world.peer(SERVER, "c0");
                 world.server_of(0).is_some() && peer.is_some_and(|peer| peer.state == "open")
