@@ -151,8 +151,7 @@ fn a_guest_outside_its_kernel_turns_nothing_off() {
     let mut powerless = Command::new("setpriv");
     powerless.args(["--bounding-set", "-all", "--inh-caps", "-all", env!("CARGO_BIN_EXE_mpdccp")]);
     let Ok(out) = powerless.args(["lab", "guest", "/nonexistent"]).output() else {
-        crate::common::skipped("no program setpriv");
-        return;
+        return crate::common::skipped("no program setpriv");
     };
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{said}");

@@ -45,10 +45,7 @@ fn series(out: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let Some(kernel) = kernel() else {
-        skipped("no kernel of tools/uml/build");
-        return;
-    };
+    let Some(kernel) = kernel() else { return skipped("no kernel of tools/uml/build") };
     let dir = tempfile::tempdir().unwrap();
     let all = ["a", "b"].map(|out| {
         assert!(lab(&kernel, dir.path(), out, SCENARIO).wait().unwrap().success());
@@ -60,10 +57,7 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn kill_9_of_the_lab_ends_its_kernel() {
-    let Some(kernel) = kernel() else {
-        skipped("no kernel of tools/uml/build");
-        return;
-    };
+    let Some(kernel) = kernel() else { return skipped("no kernel of tools/uml/build") };
     let dir = tempfile::tempdir().unwrap();
     // The run must be long enough that it does not end during the test.
     let long = SCENARIO.replace("duration_s = 3", "duration_s = 3000");

@@ -1,9 +1,7 @@
 //! Tests the operation of a running tunnel: reload, status, metrics and health.
 
 use crate::common::spaces::Spaces;
-use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, inside, ip, printed, run, wait_for};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, http, ip, printed, run, wait_for};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -103,16 +101,9 @@ fn a_reload_follows_a_symbolic_link_that_was_switched() {
     bed.down();
 }
 
-/// Sends a request to the HTTP server in the client's namespace. Returns the answer.
 fn fetch(bed: &Bed, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    inside(&bed.space[0], move || {
-        let mut stream = TcpStream::connect("127.0.0.1:9586").unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    })
+    http(&bed.space[0], "127.0.0.1:9586", request)
 }
 
 #[test]

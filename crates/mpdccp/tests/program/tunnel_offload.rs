@@ -2,17 +2,10 @@
 //! interface accepts super-packets.
 
 use crate::common::{Bed, CLIENT, SERVER, bed, inside, run, socket, wait_for};
+use crate::tunnel_tcp::{at, pattern};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-
-fn at(address: &str, port: u16) -> SocketAddr {
-    (address.parse::<IpAddr>().unwrap(), port).into()
-}
-
-fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-}
+use std::net::{TcpListener, TcpStream};
 
 /// Sends bytes over TCP from `from` to `to`, in odd-sized writes. Returns the bytes that arrived.
 fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: u16) -> Vec<u8> {

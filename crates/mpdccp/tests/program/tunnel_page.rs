@@ -1,24 +1,13 @@
 //! Tests the tunnel's web page in a real browser. The test is skipped if Chromium is not installed.
 
-use crate::common::{SERVER, bed, chromium, inside, skipped};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use crate::common::{SERVER, bed, chromium, http, skipped};
 use std::process::{Command, Stdio};
 
 #[test]
 fn a_browser_shows_the_paths() {
     let Some(mut bed) = bed() else { return };
     bed.up_with("", "web = \"127.0.0.1:9587\"");
-    let ask = |request: &str| {
-        let request = request.to_owned();
-        inside(&bed.space[0], move || {
-            let mut stream = TcpStream::connect("127.0.0.1:9587").unwrap();
-            stream.write_all(request.as_bytes()).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            answer
-        })
-    };
+    let ask = |request: &str| http(&bed.space[0], "127.0.0.1:9587", request.to_owned());
     let page = ask("GET / HTTP/1.1\r\nHost: 127.0.0.1:9587\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
     assert!(!page.contains(" src=") && !page.contains(" href="), "the page loads no other resources");

@@ -19,7 +19,7 @@ fn up(common: &str) -> Option<Bed> {
     Some(bed)
 }
 
-fn at(ip: &str, port: u16) -> SocketAddr {
+pub(crate) fn at(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse().unwrap(), port)
 }
 
@@ -56,7 +56,7 @@ fn tcp(bed: &Bed, end: &str, key: &str) -> u64 {
 }
 
 /// Returns bytes whose pattern reveals data that has been displaced.
-fn pattern(n: usize) -> Vec<u8> {
+pub(crate) fn pattern(n: usize) -> Vec<u8> {
     (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
 

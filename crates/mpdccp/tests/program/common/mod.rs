@@ -11,8 +11,8 @@ use dccp_secure::PrivateKey;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use spaces::Spaces;
-use std::io::Read;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -58,6 +58,17 @@ pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + 
 pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
     let bind = bind.to_owned();
     inside(space, move || UdpSocket::bind(bind).unwrap())
+}
+
+/// Sends a request to an HTTP server inside a namespace. Returns the answer.
+pub(crate) fn http(space: &str, server: &'static str, request: String) -> String {
+    inside(space, move || {
+        let mut stream = TcpStream::connect(server).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    })
 }
 
 /// Returns the payloads of the UDP packets in a raw IP capture.
@@ -285,9 +296,7 @@ impl Bed {
     }
 
     pub(crate) fn status(&self, end: &str) -> Value {
-        let output = self.tunnel(end, &["status", "--json"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        self.spaces.status(end)
     }
 
     /// Returns one of the client's paths from the client's status.
@@ -340,9 +349,7 @@ impl Bed {
     }
 
     pub(crate) fn log(&self, end: &str) -> String {
-        let mut text = String::new();
-        std::fs::File::open(self.path(&format!("{end}.log"))).unwrap().read_to_string(&mut text).unwrap();
-        text
+        std::fs::read_to_string(self.path(&format!("{end}.log"))).unwrap()
     }
 
     /// Returns an end's process ID.

@@ -106,7 +106,9 @@ impl Spaces {
     pub(crate) fn status(&self, name: &str) -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
         command.args(["tunnel", "status", "--json", "--config"]).arg(self.path(&format!("{name}.sock")));
-        serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 }
 
