@@ -3,25 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use mpdccp_lab::packetdrill::{Failure, Script};
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Congestion {
-    Cubic,
-    Reno,
-    Bbr,
-}
-
-impl Congestion {
-    fn name(self) -> &'static str {
-        match self {
-            Congestion::Cubic => "cubic",
-            Congestion::Reno => "reno",
-            Congestion::Bbr => "bbr",
-        }
-    }
-}
 
 /// For each script, prints the first line at which the model differs. The exit code is 0 if there is no
 /// difference, 1 if there is one, and 2 if a script is invalid or unsupported.
@@ -31,13 +14,12 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Congestion control of the model. Default: the one that the script sets, or CUBIC.
-    #[arg(long, value_enum)]
-    congestion: Option<Congestion>,
+    #[arg(long, value_parser = ["cubic", "reno", "bbr"])]
+    congestion: Option<String>,
 }
 
 pub(super) fn packetdrill(args: &Args) -> ExitCode {
-    let congestion = args.congestion.map(Congestion::name);
-    let worst = args.files.iter().map(|file| play(file, congestion)).max();
+    let worst = args.files.iter().map(|file| play(file, args.congestion.as_deref())).max();
     ExitCode::from(worst.unwrap_or_default())
 }
 
