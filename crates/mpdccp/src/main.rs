@@ -12,7 +12,6 @@ mod keys;
 mod lab;
 mod link;
 mod perf;
-mod quantity;
 mod socketd;
 mod tunnel;
 #[cfg(feature = "lab")]

@@ -2,12 +2,12 @@
 
 use crate::error::Error;
 use crate::perf::seconds;
-use crate::quantity::rate;
 use clap::ValueEnum;
 use ipnet::IpNet;
 use linkem_net::keys::{Discipline, JitterSpec, LinkKeys, Modelled, SpreadKind};
 use linkem_net::quantity::{QueueLimit, QueueSize, parse_queue_size, parse_share, parse_time};
 use mpdccp_linkem::{LinkConfig, RateModel, Step};
+use mpdccp_tunnel::config::rate;
 use mpdccp_units::{Duration, Rate};
 use std::str::FromStr;
 

@@ -2,9 +2,9 @@
 
 use crate::perf::control::Test;
 use crate::perf::values::{seconds, with_number};
-use crate::quantity::rate;
 use clap::Args;
 use mpdccp_proto::SessionId;
+use mpdccp_tunnel::config::rate;
 use mpdccp_units::{Duration, Rate, Time};
 use std::collections::BTreeMap;
 

@@ -1,3 +1,0 @@
-//! Parses quantities on the command lines of several commands.
-
-pub(crate) use mpdccp_tunnel::config::rate;
