@@ -60,7 +60,7 @@ pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, 
     Ok(text)
 }
 
-fn random() -> Result<[u8; 32], Error> {
+pub(crate) fn random() -> Result<[u8; 32], Error> {
     dccp_net::random_seed()
         .map_err(|e| Error::runtime(format!("cannot get random bytes from the system: {e}")))
 }

@@ -4,6 +4,7 @@
 use super::lines::{self, Line};
 use super::{NewFile, list, quoted, shell_word, write};
 use crate::error::Error;
+use crate::keys::random;
 use crate::tunnel::doctor::system;
 use crate::tunnel::host::routes::lacks_ipv6;
 use dccp_secure::PrivateKey;
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(network) => network.trunc(),
         None => free_network()?,
     };
-    let [client, of_server] = [key()?, key()?];
+    let [client, of_server] = [PrivateKey::from_random(random()?), PrivateKey::from_random(random()?)];
     let inner = Inner::new(network, dccp_net::random_seed()?, !lacks_ipv6("default"));
     let files = [
         NewFile {
@@ -79,12 +80,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     println!("Written: {} and {}", files[0].path.display(), files[1].path.display());
     println!("\nNext:\n{}", steps(args, &server, port, &inner, &files));
     Ok(())
-}
-
-fn key() -> Result<PrivateKey, Error> {
-    dccp_net::random_seed()
-        .map(PrivateKey::from_random)
-        .map_err(|e| Error::runtime(format!("cannot get random bytes from the system: {e}")))
 }
 
 /// Generates the addresses inside the tunnel.
