@@ -78,14 +78,9 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
                     _ => format!("{place}: cannot open namespace {netns}: {e}"),
                 })
             })?;
-            match entrance.inside(|| Tun::create(&config)) {
-                Ok(made) => made,
-                Err(e) => {
-                    return Err(Error::usage(format!(
-                        "{place}: cannot enter namespace {netns}: {e}; use sudo"
-                    )));
-                }
-            }
+            entrance.inside(|| Tun::create(&config)).map_err(|e| {
+                Error::usage(format!("{place}: cannot enter namespace {netns}: {e}; use sudo"))
+            })?
         }
     };
     made.map_err(|e| {

@@ -191,7 +191,6 @@ pub(crate) struct Silences {
     /// The silence in seconds that each probe requests, by probe number.
     waiting: BTreeMap<u64, u64>,
     until: Time,
-    longest: u64,
 }
 
 impl Silences {
@@ -215,12 +214,13 @@ impl Silences {
         let waiting = waiting.collect();
         let longest = tried.last().copied().unwrap_or(0);
         let until = Clock.now() + Duration::from_secs(longest) + 2_000 * MS;
-        Ok(Some(Silences { waiting, until, longest }))
+        Ok(Some(Silences { waiting, until }))
     }
 
     /// Waits for the answers that are still missing.
     pub(crate) fn finish(self, prober: &mut Prober) -> Silence {
-        prober.receive(self.until, |got| got.answer.number == self.last());
+        let last = self.waiting.last_key_value().map(|(number, _)| *number);
+        prober.receive(self.until, |got| Some(got.answer.number) == last);
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
@@ -228,11 +228,6 @@ impl Silences {
         // that, so their answers were lost for another reason.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
-    }
-
-    fn last(&self) -> u64 {
-        let last = self.waiting.iter().find(|(_, silence)| **silence == self.longest);
-        last.map_or(0, |(number, _)| *number)
     }
 }
 
