@@ -120,17 +120,12 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
         let peer = format!("allowed_ips = [\"10.99.99.0/24\"]\n{peer}");
         Case::new(&CLIENT.replace(none, top).replace("allowed_ips = [\"10.99.99.0/24\"]", &peer))
     };
-    with("", "").fails_with(&["no keys", "mpdccp genkey", "security = \"none\""]);
     let (mine, theirs) = (format!("private_key = \"{key}\""), format!("public_key = \"{other}\""));
-    with(&mine, "").fails_with(&["peer `hub`", "public_key is missing", "mpdccp pubkey"]);
-    with(&mine, "public_key = \"abc\"").fails_with(&["line 10", "not base64"]);
     with(&mine, "public_key = \"AAAA\"").fails_with(&["line 10", "3 bytes"]);
     with(&mine, &format!("public_key = \"{own}\"")).fails_with(&["peer `hub`", "the public key of this end"]);
     with(&mine, &format!("public_key = \"{key}\"")).fails_with(&["peer `hub`", "private key of this end"]);
     with("private_key = \"AAAA\"", &theirs).fails_with(&["private_key", "3 bytes"]);
-    with(none, &theirs).fails_with(&["security = \"none\"", "public_key", "leave"]);
     with(&format!("{none}\n{mine}"), "").fails_with(&["security = \"none\"", "private_key", "leave"]);
-    with(&mine, &format!("{theirs}\nfrom = \"any\"")).fails_with(&["peer `hub`", "`from`", "keys"]);
     with(&format!("{mine}\nciphers = [\"rot13\"]"), &theirs).fails_with(&["aes-128-gcm"]);
     let file = with("private_key_file = \"/nonexistent/key\"", &theirs);
     file.fails_with(&["private_key_file", "/nonexistent/key", "No such file"]);
@@ -138,9 +133,6 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
     std::fs::write(&path, key).unwrap();
     set_mode(&path, 0o640);
     with(&format!("private_key_file = {path:?}"), &theirs).fails_with(&["other users can read", "chmod 600"]);
-    let twice = format!("{CLIENT}[[peer]]\nname = \"two\"\nallowed_ips = [\"10.98.0.0/16\"]\n{theirs}\n");
-    let twice = twice.replace(none, &mine).replace("name = \"hub\"", &format!("name = \"hub\"\n{theirs}"));
-    Case::new(&twice).fails_with(&["peer `two`", "has the same public_key"]);
 }
 
 /// The tunnel refuses key files that other users can read.
@@ -186,21 +178,15 @@ fn addresses_are_given_or_asked_for() {
 
 #[test]
 fn peers_must_be_told_apart() {
-    let second = |allowed: &str, from: &str| {
-        format!("{SERVER}[[peer]]\nname = \"two\"\nallowed_ips = [\"{allowed}\"]\nfrom = {from}\n")
+    let second = |from: &str| {
+        format!("{SERVER}[[peer]]\nname = \"two\"\nallowed_ips = [\"10.99.99.3/32\"]\nfrom = {from}\n")
     };
-    Case::new(&second("10.99.99.2/32", "[\"192.0.2.1\"]")).fails_with(&[
-        "line 14",
-        "`one` and `two`",
-        "10.99.99.2/32",
-        "allowed_ips",
-    ]);
-    Case::new(&second("10.99.99.3/32", "[\"192.0.2.1\", \"127.0.0.1\"]")).fails_with(&[
+    Case::new(&second("[\"192.0.2.1\", \"127.0.0.1\"]")).fails_with(&[
         "line 15",
         "`one` and `two`",
         "127.0.0.1",
     ]);
-    let any = second("10.99.99.3/32", "[\"192.0.2.1\"]").replacen("[\"127.0.0.1\"]", "\"any\"", 1);
+    let any = second("[\"192.0.2.1\"]").replacen("[\"127.0.0.1\"]", "\"any\"", 1);
     Case::new(&any).fails_with(&["line 15", "peer `one` has from", "move peer `two` before"]);
 }
 
@@ -215,8 +201,6 @@ fn an_address_that_is_not_here_to_listen_on() {
     let elsewhere = SERVER.replace("127.0.0.1:0", "192.0.2.77:0");
     fails_with(&elsewhere, &["listen 192.0.2.77:0", "no address 192.0.2.77", "ip address"]);
     fails_with(&format!("web = \"192.0.2.77:80\"\n{SERVER}"), &["web: cannot listen on 192.0.2.77:80"]);
-    let named = format!("{SERVER}[[peer.path]]\nname = \"a\"\nremote = \"hub.example.org\"\n");
-    Case::new(&named).fails_with(&["path `a`", "hub.example.org", "client's IP address"]);
 }
 
 #[test]
