@@ -53,7 +53,7 @@ pub(super) fn connect(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> io::Res
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
-    tls: Tls,
+    pub(super) tls: Tls,
     frames: Frames,
     frame: Vec<u8>,
 }
