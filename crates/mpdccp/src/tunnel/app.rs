@@ -13,6 +13,7 @@ use crate::tunnel::host::{keys, marking_adapter, sockets, tun};
 use crate::tunnel::links::Links;
 use crate::tunnel::proxy::{self, Proxy};
 use dccp_net::{App, Bursts, Capture, ChannelEvent, Core, HostWatch, LinkChange, Tun, Written};
+use dccp_secure::Channels;
 use mpdccp_proto::{SessionEvent, SessionId};
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::status::Status;
@@ -213,32 +214,16 @@ impl TunnelApp {
             Action::SaveLine(_, line, text) => self.files.save_line(line, &text),
             Action::SetMarking(marker) => core.net.marking = marking_adapter::of(marker),
             Action::AddPeer { peer, key, preshared } => {
-                if let Some(channels) = core.net.channels_mut() {
-                    channels.add_peer(peer, key, preshared);
-                }
+                in_channels(core, |channels| channels.add_peer(peer, key, preshared));
             }
             Action::RemovePeer(peer) => {
                 // The packets that tell the peer of the end of its session need the channels.
                 core.transmit(now);
-                if let Some(channels) = core.net.channels_mut() {
-                    channels.remove_peer(peer);
-                }
+                in_channels(core, |channels| channels.remove_peer(peer));
             }
-            Action::SetPrivateKey(key) => {
-                if let Some(channels) = core.net.channels_mut() {
-                    channels.set_private_key(key);
-                }
-            }
-            Action::StartOver(peer) => {
-                if let Some(channels) = core.net.channels_mut() {
-                    channels.start_over(peer);
-                }
-            }
-            Action::LeaveServer(peer) => {
-                if let Some(channels) = core.net.channels_mut() {
-                    channels.leave_server(peer);
-                }
-            }
+            Action::SetPrivateKey(key) => in_channels(core, |channels| channels.set_private_key(key)),
+            Action::StartOver(peer) => in_channels(core, |channels| channels.start_over(peer)),
+            Action::LeaveServer(peer) => in_channels(core, |channels| channels.leave_server(peer)),
             Action::ToShard(shard, message) => self.links.tell(shard, message),
             Action::SetDns(servers) => self.have(&Request::Dns(servers)),
             Action::RunHook(hook) => self.have(&Request::Hook(hook)),
@@ -387,6 +372,13 @@ impl TunnelApp {
         let dropped = self.links.hand_over();
         self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
         self.execute(core, now);
+    }
+}
+
+/// Changes the encrypted channels, if there are any.
+fn in_channels(core: &mut Core, change: impl FnOnce(&mut Channels)) {
+    if let Some(channels) = core.net.channels_mut() {
+        change(channels);
     }
 }
 
