@@ -1,11 +1,11 @@
 //! Creates the TUN interface, and sets its addresses and queues.
 
 use crate::error::Error;
+use crate::tunnel::doctor::system;
 use crate::tunnel::host::routes::{ip, lacks_ipv6};
 use dccp_net::{Tun, TunConfig};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Config;
-use serde_json::Value;
 use std::io::ErrorKind;
 
 /// A handle of the TUN interface, and its MTU. All shards share the interface.
@@ -49,7 +49,6 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
 /// Changes the addresses of the interface. Refuses an address that lies in a network of another interface. An
 /// error restores the previous addresses. If IPv6 is disabled, sets only the IPv4 addresses.
 pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
-    let networks = networks_here(interface);
     let (add, left_out): (Vec<IpNet>, Vec<IpNet>) =
         add.iter().partition(|net| net.addr().is_ipv4() || !lacks_ipv6(interface));
     for net in left_out {
@@ -57,11 +56,14 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
             "IPv6 is disabled on {interface}, so it does not get the address {net} from the server"
         );
     }
-    for given in &add {
-        if let Some((interface, net)) = networks.iter().find(|(_, net)| net.contains(&given.addr())) {
+    // If `ip` fails, the networks of this host are not checked.
+    for other in system::interfaces().unwrap_or_default().iter().filter(|other| other.name != interface) {
+        let overlap = |given: &IpNet| other.addresses.iter().find(|net| net.contains(&given.addr()));
+        if let Some((given, net)) = add.iter().find_map(|given| Some((given, overlap(given)?))) {
             return Err(format!(
-                "the server assigned {given}, which overlaps the network {} of {interface} on this host; change the server's pool",
-                net.trunc()
+                "the server assigned {given}, which overlaps the network {} of {} on this host; change the server's pool",
+                net.trunc(),
+                other.name
             ));
         }
     }
@@ -75,24 +77,6 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
         all("replace", remove);
         format!("cannot set the addresses of {interface}: {e}")
     })
-}
-
-/// Returns the networks of this host's other interfaces; an empty list if `ip` fails.
-fn networks_here(own: &str) -> Vec<(String, IpNet)> {
-    let shown: Vec<Value> = match ip(&["-j", "address"]) {
-        Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
-    let mut found = Vec::new();
-    for interface in shown.iter().filter(|interface| interface["ifname"] != own) {
-        for address in interface["addr_info"].as_array().into_iter().flatten() {
-            let ip = address["local"].as_str().and_then(|ip| ip.parse().ok());
-            let length = address["prefixlen"].as_u64().and_then(|n| u8::try_from(n).ok());
-            let net = ip.zip(length).and_then(|(ip, length)| IpNet::new(ip, length).ok());
-            found.extend(net.map(|net| (interface["ifname"].as_str().unwrap_or_default().to_owned(), net)));
-        }
-    }
-    found
 }
 
 /// Warns if the kernel cannot select the right queue for a packet, in which case the shards hand packets over
