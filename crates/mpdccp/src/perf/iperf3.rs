@@ -3,6 +3,7 @@
 
 use crate::perf::control::Test;
 use crate::perf::output::utc;
+use crate::perf::table::percent;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -55,7 +56,7 @@ fn socket(session: &Value, sender: bool) -> u64 {
 /// direction.
 fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: bool) -> Value {
     let number = |name: &str| record[name].as_f64().unwrap_or(0.0);
-    let (arrived, lost) = (number("messages"), number("lost"));
+    let (arrived, lost) = (number("messages") as u64, number("lost") as u64);
     // iperf3 counts lost messages as packets. A sender's counts include them already; a receiver's do not, so
     // add them.
     let packets = if sender { arrived } else { arrived + lost };
@@ -67,8 +68,8 @@ fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: boo
         "bytes": record["bytes"],
         "bits_per_second": number("mbps") * 1e6,
         "jitter_ms": number("jitter_ms"),
-        "lost_packets": lost as u64,
-        "packets": packets as u64,
+        "lost_packets": lost,
+        "packets": packets,
         "lost_percent": percent(lost, packets),
         "out_of_order": number("reordered") as u64,
         "omitted": false,
@@ -76,17 +77,14 @@ fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: boo
     })
 }
 
-fn percent(lost: f64, packets: f64) -> f64 {
-    if packets > 0.0 { lost * 100.0 / packets } else { 0.0 }
-}
-
 /// Returns a sent stream as it appears in the results: with the sender's bytes, and with the receiver's
 /// losses and jitter if known.
 fn as_received(mut stream: Value, received: &Value) -> Value {
     if stream["sender"] == true && received.is_object() {
         let number = |name: &str| received[name].as_f64().unwrap_or(0.0);
-        stream["lost_packets"] = (number("lost") as u64).into();
-        stream["lost_percent"] = percent(number("lost"), stream["packets"].as_f64().unwrap_or(0.0)).into();
+        let lost = number("lost") as u64;
+        stream["lost_packets"] = lost.into();
+        stream["lost_percent"] = percent(lost, stream["packets"].as_u64().unwrap_or(0)).into();
         stream["jitter_ms"] = number("jitter_ms").into();
         stream["out_of_order"] = (number("reordered") as u64).into();
     }
@@ -99,7 +97,7 @@ fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
     let first = streams.first()?;
     let all = |name: &'static str| streams.iter().filter_map(move |s| s[name].as_f64());
     let total = |name: &'static str| all(name).sum::<f64>();
-    let (lost, packets) = (total("lost_packets"), total("packets"));
+    let (lost, packets) = (total("lost_packets") as u64, total("packets") as u64);
     Some(json!({
         "start": all("start").fold(f64::INFINITY, f64::min),
         "end": all("end").fold(0.0, f64::max),
@@ -107,8 +105,8 @@ fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
         "bytes": total("bytes") as u64,
         "bits_per_second": total("bits_per_second"),
         "jitter_ms": total("jitter_ms") / streams.len() as f64,
-        "lost_packets": lost as u64,
-        "packets": packets as u64,
+        "lost_packets": lost,
+        "packets": packets,
         "lost_percent": percent(lost, packets),
         "omitted": first["omitted"],
         "sender": first["sender"],
