@@ -353,25 +353,6 @@ fn advertised_addresses_are_joined() {
 }
 
 #[test]
-fn the_scheduler_is_changed_while_it_runs() {
-    let Some(mut bed) = bed() else { return };
-    bed.up("scheduler = \"handover\"");
-    let carry = || {
-        let sent = || ["one", "two"].map(|name| bed.client_path(name)["sent_packets"].as_u64().unwrap());
-        let before = sent();
-        pings(&bed);
-        let after = sent();
-        (0..2).filter(|i| after[*i] > before[*i]).count()
-    };
-    wait_for("both paths are up", || bed.has_both_paths("c"));
-    assert_eq!(carry(), 1, "handover uses one path at a time");
-    bed.edit("c", "\"handover\"", "\"redundant\"");
-    bed.reload("c");
-    assert_eq!(carry(), 2, "redundant sends a copy on each path");
-    bed.down();
-}
-
-#[test]
 fn garbage_and_strangers_are_counted_and_change_nothing() {
     let Some(mut bed) = bed() else { return };
     bed.up("security = \"none\"");
