@@ -3,7 +3,7 @@
 
 use crate::Cx;
 use crate::action::{Action, HookEvent};
-use crate::client::paths::PATIENCE;
+use crate::client::paths::{PATIENCE, names};
 use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_proto::SessionId;
@@ -23,7 +23,8 @@ impl Peer {
 #[derive(Debug, Default)]
 pub(crate) struct NameServers {
     open: BTreeSet<SessionId>,
-    /// Whether an outage has lasted so long that the name of the server must be looked up outside the tunnel.
+    /// Whether an outage has lasted so long that the name of the server or its proxy must be looked up outside
+    /// the tunnel.
     away: bool,
     /// Whether this host uses the configured name servers.
     used: bool,
@@ -52,7 +53,7 @@ impl NameServers {
         }
         let up = peers.iter().any(|peer| !peer.up(cx).is_empty());
         let paths = peers.iter().flat_map(|peer| &peer.paths);
-        let mut named = paths.filter(|path| path.spec.remote.name().is_some());
+        let mut named = paths.filter(|path| names(&path.spec).next().is_some());
         let bad = named.any(|path| path.bad_since.is_some_and(|at| cx.now.since(at) >= PATIENCE));
         self.away = !up && (self.away || bad);
         self.update(cx);

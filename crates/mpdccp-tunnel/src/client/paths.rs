@@ -473,7 +473,7 @@ impl Peer {
 }
 
 /// Returns the host names that a path needs: those of its remote and its proxy.
-fn names(spec: &PathSpec) -> impl Iterator<Item = &str> {
+pub(crate) fn names(spec: &PathSpec) -> impl Iterator<Item = &str> {
     let proxy = spec.proxy.as_ref().and_then(|proxy| proxy.at.name());
     spec.remote.name().into_iter().chain(proxy)
 }

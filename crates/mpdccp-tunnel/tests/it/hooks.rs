@@ -39,22 +39,26 @@ fn hooks_and_name_servers_follow_sessions_and_paths() {
 
 /// The name servers behind the tunnel are as far away as the server.
 #[test]
-fn the_name_of_the_server_is_looked_up_outside_the_tunnel_in_an_outage() {
-    let extra = "dns = [\"10.0.0.1\"]".to_owned();
-    let file = ClientFile { remote: "\"hub.test\"".into(), extra, ..ClientFile::new() };
-    let mut world = up_with([file, ClientFile::new()], "");
-    let cut = |world: &mut World, up| {
-        for interface in ["p0", "p1"] {
-            world.change(0, interface, |access| access.up = up);
-        }
-    };
-    cut(&mut world, false);
-    talk(&mut world, SECOND * 30, 500);
-    let behind = vec![IpAddr::from(inner(SERVERS[0]))];
-    assert_eq!(world.hosts[0].dns_set, [behind.clone(), Vec::new()]);
-    cut(&mut world, true);
-    talk(&mut world, SECOND * 10, 500);
-    assert_eq!(world.hosts[0].dns_set, [behind.clone(), Vec::new(), behind]);
+fn the_name_of_the_server_or_its_proxy_is_looked_up_outside_the_tunnel_in_an_outage() {
+    for (encapsulation, remote) in
+        [("udp", "\"hub.test\""), ("tls", "\"198.51.100.1\"\nproxy = \"proxy.test:3128\"")]
+    {
+        let extra = format!("dns = [\"10.0.0.1\"]\nencapsulation = \"{encapsulation}\"");
+        let file = ClientFile { remote: remote.into(), extra, ..ClientFile::new() };
+        let mut world = up_with([file, ClientFile::new()], "");
+        let cut = |world: &mut World, up| {
+            for interface in ["p0", "p1"] {
+                world.change(0, interface, |access| access.up = up);
+            }
+        };
+        cut(&mut world, false);
+        talk(&mut world, SECOND * 30, 500);
+        let behind = vec![IpAddr::from(inner(SERVERS[0]))];
+        assert_eq!(world.hosts[0].dns_set, [behind.clone(), Vec::new()], "{remote}");
+        cut(&mut world, true);
+        talk(&mut world, SECOND * 10, 500);
+        assert_eq!(world.hosts[0].dns_set, [behind.clone(), Vec::new(), behind], "{remote}");
+    }
 }
 
 /// Returns how often the hook was run for the end of the session with this peer.
