@@ -4,7 +4,7 @@
 use crate::Cx;
 use crate::action::Action;
 use crate::client::servers::SILENT;
-use crate::config::{Config, Remote, Routes};
+use crate::config::{Config, Routes};
 use crate::peer::Peer;
 use crate::peers::Peers;
 use ipnet::IpNet;
@@ -122,18 +122,17 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
 
 /// Returns whether a route into the interface would capture the tunnel's own packets. If so, logs a warning.
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
-    // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. Sockets that
-    // are bound to an interface ignore the routes.
+    // The routes into the interface also apply to marked packets; only the default route spares them. Sockets
+    // that are bound to an interface ignore the routes.
     let peers = cx.cfg.peers.iter().map(|peer| peer.get_ref());
     let paths = peers.flat_map(|peer| peer.paths.iter().map(move |path| (&peer.name, path.get_ref())));
-    let paths = paths.filter(|(_, path)| path.interface.is_none() && !cx.cfg.default_route);
-    let mut remotes = paths.flat_map(|(peer, path)| {
-        path.remote.all().iter().filter_map(Remote::ip).map(move |ip| (peer, &path.name, ip))
+    let mut outer = paths.filter(|(_, path)| path.interface.is_none()).flat_map(|(peer, path)| {
+        path.outer().filter_map(move |(what, at)| Some((peer, &path.name, what, at.ip()?)))
     });
-    let found = remotes.find(|(.., ip)| net.contains(ip));
-    if let Some((peer, path, ip)) = found {
+    let found = outer.find(|(.., ip)| net.contains(ip));
+    if let Some((peer, path, what, ip)) = found {
         cx.out.warn(format!(
-            "peer {peer}: path {path}: its remote {ip} is within {net}, which the tunnel routes into itself; set \
+            "peer {peer}: path {path}: its {what} {ip} is within {net}, which the tunnel routes into itself; set \
              the path's `interface`, or remove {ip} from {net}"
         ));
     }

@@ -2,8 +2,8 @@
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
-    OuterEcn, Prio, Proxy, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, TlsCheck, User,
-    Volume,
+    OuterEcn, Prio, Proxy, RateLimit, Remote, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp,
+    TlsCheck, User, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
@@ -296,6 +296,12 @@ impl PathSpec {
     /// Returns the configured priority, or the default.
     pub fn prio(&self) -> Prio {
         self.priority.unwrap_or_default()
+    }
+
+    /// Returns the hosts to which this end sends the path's packets, each with its key.
+    pub(crate) fn outer(&self) -> impl Iterator<Item = (&'static str, &Remote)> {
+        let proxy = self.proxy.iter().map(|proxy| ("proxy", &proxy.at));
+        self.remote.all().iter().map(|remote| ("remote", remote)).chain(proxy)
     }
 
     /// Returns the interface name prefix if the path chooses its interface by a pattern.

@@ -41,7 +41,9 @@ impl Config {
                     )
                 };
                 say(at("interface"), twin.map(twice));
-                say(at("remote"), self.routed_into_itself(peer, path));
+                if let Some((key, message)) = self.routed_into_itself(peer, path) {
+                    say(at(key), Some(message));
+                }
             }
             let never = |path: &&PathSpec| path.priority.is_some_and(|prio| prio.0 == 0);
             let all = !specs.is_empty() && specs.iter().all(never);
@@ -51,17 +53,18 @@ impl Config {
         found
     }
 
-    /// Warns if the tunnel's own packets would be routed into the tunnel.
-    fn routed_into_itself(&self, peer: &Peer, path: &PathSpec) -> Option<String> {
-        let remotes = path.remote.all().iter().filter_map(|remote| remote.ip());
+    /// Warns if the tunnel's own packets would be routed into the tunnel. Also returns the key.
+    fn routed_into_itself(&self, peer: &Peer, path: &PathSpec) -> Option<(&'static str, String)> {
         let covers =
             |ip: &IpAddr| peer.allowed_ips.iter().find(|net| net.prefix_len() > 0 && net.contains(ip));
-        let (ip, net) = remotes.filter_map(|ip| Some((ip, covers(&ip)?))).next()?;
+        let mut outer = path.outer().filter_map(|(key, at)| Some((key, at.ip()?)));
+        let (key, ip, net) = outer.find_map(|(key, ip)| Some((key, ip, covers(&ip)?)))?;
         // If a path is bound to an interface, its packets leave through that interface regardless of the
         // routes.
         let bound = path.interface.is_some();
         (self.routes == Routes::All && !bound && self.role == Role::Client).then(|| {
-            format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel; set the path's `interface`")
+            let what = "the tunnel's own packets would be routed into the tunnel; set the path's `interface`";
+            (key, format!("{key} {ip} is within {net} of allowed_ips: {what}"))
         })
     }
 }

@@ -248,6 +248,34 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     assert!(kept.contains(&carried), "{carried} over the path");
 }
 
+/// The tunnel's own packets stay out of the default route, but not out of the other routes into the interface.
+#[test]
+fn routes_that_capture_the_tunnels_own_packets_are_warned_of() {
+    let file = |own: &str| {
+        let text = ClientFile { second: None, extra: own.into(), ..ClientFile::of_one_server() }.text(0);
+        text.replace("\"10.9.0.0/16\"", "\"0.0.0.0/0\", \"198.51.100.0/24\"")
+    };
+    let unbound = |text: String| text.replace("interface = \"p0\"", "local = \"192.0.2.0\"");
+    let proxied = |text: String| {
+        let proxy = "remote = \"203.0.113.1\"\nencapsulation = \"tls\"\nproxy = \"198.51.100.9:3128\"";
+        text.replace("remote = \"198.51.100.1\"", proxy)
+    };
+    let whole = "default_route = true";
+    for (text, captured) in [
+        (file(whole), None),
+        (unbound(file("")), Some("its remote 198.51.100.1 is within 198.51.100.0/24")),
+        (unbound(file(whole)), Some("its remote 198.51.100.1 is within 198.51.100.0/24")),
+        (proxied(unbound(file(whole))), Some("its proxy 198.51.100.9 is within 198.51.100.0/24")),
+    ] {
+        let mut world = World::usual();
+        world.hosts[0].text = text;
+        world.hosts[0].restart(world.now);
+        let warned = world.hosts[0].warned.iter().find(|line| line.contains("routes into itself"));
+        assert_eq!(warned.is_some(), captured.is_some(), "{warned:?}");
+        assert!(captured.is_none_or(|words| warned.is_some_and(|line| line.contains(words))), "{warned:?}");
+    }
+}
+
 #[test]
 fn the_interface_follows_the_paths_and_senders_are_told() {
     let mut world = up();

@@ -369,7 +369,8 @@ impl Host {
     }
 
     fn open(&mut self, now: Time, path: OpenPath) -> HostEvent {
-        let interface = path.interface.clone().unwrap();
+        // The routes of the host lead to the first access network.
+        let interface = path.interface.clone().unwrap_or_else(|| "p0".into());
         let Some(access) = self.access.get(&interface) else {
             let why = format!("no interface {interface}");
             return HostEvent::PathFailed { request: path.request, absent: true, why };
