@@ -218,6 +218,8 @@ impl Paths {
     /// it by a pattern, the path moves to another matching interface, if there is one.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
+        // Packets sent through the tunnel's own interface would return to the tunnel.
+        self.interfaces.retain(|interface| interface.name != cx.cfg.interface);
         for number in peers.present() {
             let taken = peers[number].interfaces();
             let left = |path: &OpenPath| {

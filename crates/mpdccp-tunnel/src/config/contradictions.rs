@@ -6,7 +6,7 @@ use super::{
     TlsCheck,
 };
 use ipnet::IpNet;
-use mpdccp_proto::PathName;
+use mpdccp_proto::{PathName, is_unicast};
 use std::collections::BTreeMap;
 use toml::Spanned;
 
@@ -181,7 +181,7 @@ impl Config {
         if self.role == Role::Client && !self.advertise.is_empty() {
             return Err("advertise is only for role = \"server\"".into());
         }
-        match self.advertise.iter().find(|ip| ip.is_unspecified() || ip.is_multicast()) {
+        match self.advertise.iter().find(|ip| !is_unicast(**ip)) {
             Some(ip) => Err(format!("advertise: {ip} is not a unicast address that clients can reach")),
             None => Ok(()),
         }
@@ -206,6 +206,12 @@ impl Config {
 
     /// Checks that this end has addresses, or requests them from its server.
     fn check_addresses(&self) -> Result<(), String> {
+        let odd = |net: &&IpNet| !is_unicast(net.addr()) || net.addr().is_loopback();
+        if let Some(net) = self.addresses.iter().find(odd) {
+            return Err(format!(
+                "addresses: an interface cannot have {net}; give one such as \"10.0.0.1/24\""
+            ));
+        }
         let wrong = match self.role {
             _ if self.addresses.is_empty() && !self.addresses.auto => {
                 "addresses: empty; give at least one, such as \"10.0.0.1/24\""
@@ -347,9 +353,7 @@ impl Config {
             }
         };
         check_name(&path.name).err().into_iter().for_each(|e| say("name", true, e));
-        let nowhere = |r: &&Remote| {
-            r.port == Some(0) || r.ip().is_some_and(|ip| ip.is_unspecified() || ip.is_multicast())
-        };
+        let nowhere = |r: &&Remote| r.port == Some(0) || r.ip().is_some_and(|ip| !is_unicast(ip));
         for remote in path.remote.all().iter().filter(nowhere) {
             let what = "not an address of a host; expected the other end's address and port";
             say("remote", true, format!("remote {remote}: {what}"));
@@ -411,6 +415,10 @@ impl Config {
             .is_some_and(|begin| begin.is_empty() || begin.len() > 15 || begin.contains(['*', '/', ' ']));
         let what = "interface: expected a name such as \"eth0\", or a prefix such as \"wwan*\"";
         say("interface", odd, what.into());
+        let own = path.interface.as_ref() == Some(&self.interface);
+        let what =
+            format!("interface: {} is the tunnel's own interface; give that of the line", self.interface);
+        say("interface", own, what);
         let leaves = server || path.local.is_some() || path.interface.is_some();
         let what = "no source; give local = \"ADDRESS\" or interface = \"NAME\"";
         say("interface", !leaves, what.into());

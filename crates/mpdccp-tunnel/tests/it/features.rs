@@ -346,6 +346,18 @@ fn a_pattern_finds_the_address_of_a_name_that_its_interface_can_reach() {
     assert_eq!(world.server_of(0), Some(SERVERS[0]), "{:?}", world.hosts[0].log);
 }
 
+/// A pattern may also match the name of the tunnel's own interface.
+#[test]
+fn a_path_does_not_move_to_the_interface_of_the_tunnel() {
+    let extra = "interface = \"p1\"".into();
+    let file = ClientFile { interface: "p*", second: None, extra, ..ClientFile::of_one_server() };
+    let mut world = up_with([file, ClientFile::new()], "");
+    world.change(0, "p0", |access| access.up = false);
+    world.run(SECOND * 10);
+    let used: Vec<&str> = world.hosts[0].sockets.values().map(|socket| socket.interface.as_str()).collect();
+    assert_eq!(used, ["p0"]);
+}
+
 #[test]
 fn commands_are_answered_once_and_change_what_they_say() {
     let mut world = up();
