@@ -6,7 +6,7 @@ use crate::stats::Event;
 use crate::stream::Stream;
 use crate::{ConnectError, Connection, Options, sockets};
 use dccp_net::Core;
-use dccp_net::secure::PublicKey;
+use dccp_net::secure::{PresharedKey, PublicKey};
 use mpdccp_proto::{PathId, PathStatus, Reason, SessionId, SessionState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Connector {
     }
 
     /// Connects like [`connect`](Self::connect), but to the peer with this key, which need not be in the
-    /// options.
+    /// options. If it is, its preshared key applies.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect), and [`ConnectError::Options`] if the options have no private key.
@@ -128,9 +128,18 @@ fn begin(
     (to, peer): (SocketAddr, Option<PublicKey>),
     stream: Arc<Stream>,
 ) -> Result<(), ConnectError> {
+    let peers = &streams.options.peers;
     let peer = match peer {
+        // Peer 0 may be one that another call has named.
+        None if peers.is_empty() && streams.options.key.is_some() => {
+            return Err(ConnectError::Options("no public key was given for this peer"));
+        }
         None => 0,
-        Some(key) => streams.add_peer(core, key, Default::default())?,
+        Some(key) => {
+            let listed = peers.iter().find(|(listed, _)| *listed == key);
+            let preshared = listed.map_or_else(PresharedKey::default, |(_, preshared)| preshared.clone());
+            streams.add_peer(core, key, preshared)?
+        }
     };
     let Streams { options, shared, .. } = streams;
     let first = [Path::unbound()];
@@ -237,6 +246,32 @@ mod tests {
         assert!(go.send(()).is_ok(), "a call has waited for the data thread");
         let opened = connection.opened(Duration::from_secs(3));
         assert!(matches!(opened, Some(Err(ConnectError::Refused(Reason::Aborted)))), "{opened:?}");
+    }
+
+    #[test]
+    fn a_call_without_a_peer_does_not_take_the_peer_of_another_call() {
+        let [own, named] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let connector = Connector::new(Options::default().key(own)).unwrap();
+        let to = silent.local_addr().unwrap();
+        let first = connector.start(to, Some(named.public()));
+        let refused = connector.start(to, None).opened(Duration::from_secs(3));
+        assert!(matches!(refused, Some(Err(ConnectError::Options(_)))), "{refused:?}");
+        assert!(first.opened(Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn a_call_that_names_a_peer_keeps_its_preshared_key() {
+        let [own, listed] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let (listed, preshared) = (listed.public(), PresharedKey::from_random([3; 32]));
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let options = Options::default().key(own).peer_with(listed, preshared.clone());
+        let connector = Connector::new(options).unwrap();
+        let _connection = connector.start(silent.local_addr().unwrap(), Some(listed));
+        let kept = connector.runtime.call(move |core, _| {
+            core.net.channels().is_some_and(|channels| channels.has_peer(0, &listed, &preshared))
+        });
+        assert_eq!(kept, Some(true));
     }
 
     #[test]

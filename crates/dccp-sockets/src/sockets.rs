@@ -171,9 +171,7 @@ pub(crate) fn open_path(
         if channel.is_none() {
             core.net.remove(socket);
         }
-        channel.ok_or(ConnectError::Options(
-            "too many encrypted channels, or no public key was given for this peer",
-        ))
+        channel.ok_or(ConnectError::Options("too many encrypted channels are open"))
     })?;
     let route = Route { socket, local: None, remote };
     let overhead = overhead(core, core.net.resolve(&route).socket, options);
