@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of events waiting for their run.
 const WAITING: usize = 64;
-/// Shortest interval between log lines about skipped events.
+/// Shortest interval between log lines about skipped events, and between those about the same failure.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// Runs the hook program for each event.
@@ -117,11 +117,17 @@ impl Limit<'_> {
 
 fn serve(hooks: &Receiver<Hook>, program: &Path, interface: &str, closing: &AtomicBool) {
     let mut limit = Limit { closing, end: None };
+    let mut told: Option<(String, Instant)> = None;
     for hook in hooks {
         let since = Instant::now();
         // The tunnel may end during the run.
-        if let Err(why) = run(program, interface, &hook, || limit.left(since, Instant::now())) {
+        let done = run(program, interface, &hook, || limit.left(since, Instant::now()));
+        // Peers cause the events, and must not fill the log.
+        let known =
+            |why: &String| told.as_ref().is_some_and(|(last, at)| last == why && at.elapsed() < TOLD_EVERY);
+        if let Some(why) = done.err().filter(|why| !known(why)) {
             tracing::warn!("hook {} for {}: {why}", program.display(), hook.event.name());
+            told = Some((why, Instant::now()));
         }
     }
 }
@@ -212,6 +218,22 @@ mod tests {
         std::fs::write(directory.path().join("end"), "").unwrap();
         assert_eq!(events.newest(9).len(), 1);
         assert!(hooks.skipped >= WAITING as u64 - 2, "{}", hooks.skipped);
+    }
+
+    #[test]
+    fn a_hook_that_always_fails_does_not_fill_the_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = script(directory.path(), "[ \"$MPDCCP_PATH\" = p ] && exit 3; exit 4");
+        let (queue, hooks) = sync_channel(WAITING);
+        ["p", "p", "p", "q", "q"].into_iter().for_each(|path| queue.send(hook(path)).unwrap());
+        drop(queue);
+        let events = Events::default();
+        let log = tracing_subscriber::registry().with(events.clone().with_filter(LevelFilter::WARN));
+        let serve = || serve(&hooks, &program, "tun", &AtomicBool::new(false));
+        tracing::subscriber::with_default(log, serve);
+        let lines: Vec<String> = events.newest(9).into_iter().map(|event| event.message).collect();
+        assert!(lines.len() == 2 && lines[1].contains("exit status: 3"), "{lines:?}");
+        assert!(lines[0].contains("exit status: 4"), "{lines:?}");
     }
 
     #[test]
