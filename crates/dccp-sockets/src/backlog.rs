@@ -34,13 +34,44 @@ pub(crate) struct BacklogState {
     pub(crate) waiting: VecDeque<(SessionId, Arc<Stream>)>,
     /// Whether no further connections will arrive.
     pub(crate) over: bool,
+    /// Whether the log says that the backlog is full.
+    told: bool,
     descriptor: Descriptor,
 }
 
 impl BacklogState {
-    /// Updates whether the descriptor is readable.
+    /// Returns whether to log that the backlog is full. Any client can fill it, so the next time is only after
+    /// the application has accepted all connections.
+    pub(crate) fn is_news(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
+    }
+
+    /// Call this after a change: updates whether the descriptor is readable.
     pub(crate) fn show(&mut self) {
+        self.told &= !self.waiting.is_empty();
         let readable = self.over || !self.waiting.is_empty();
         self.descriptor.show(readable);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::budget::Budget;
+
+    #[test]
+    fn clients_that_fill_the_backlog_do_not_fill_the_log() {
+        let mut state = BacklogState::default();
+        let stream = Arc::new(Stream::new(&Options::default(), &Arc::new(Budget::new(0))));
+        state.waiting.extend([(SessionId(1), stream.clone()), (SessionId(2), stream)]);
+        state.show();
+        assert!(state.is_news() && !state.is_news());
+        state.waiting.pop_front();
+        state.show();
+        assert!(!state.is_news(), "the application has not caught up");
+        state.waiting.clear();
+        state.show();
+        assert!(state.is_news());
     }
 }

@@ -264,9 +264,11 @@ impl Streams {
             return core.endpoint.abort(now, id);
         }
         if state.waiting.len() >= self.options.backlog {
-            tracing::warn!(
-                "the backlog is full, so a new connection is aborted; accept faster, or raise the option `backlog`"
-            );
+            if state.is_news() {
+                tracing::warn!(
+                    "the backlog is full, so new connections are aborted; accept faster, or raise the option `backlog`"
+                );
+            }
             drop(state);
             return core.endpoint.abort(now, id);
         }
