@@ -1,6 +1,7 @@
 //! Messages between the two ends of a tunnel, sent as datagrams of the session. Their first four bits
 //! distinguish them from IP packets.
 
+use crate::config::Mtu;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -143,7 +144,9 @@ impl Message {
                     }
                 }
                 let fits = rest.is_empty() && data.len() <= MAX_ACCEPTED;
-                (fits && !gift.addresses.is_empty()).then_some(Message::Give(gift))
+                // The kernel would refuse a tiny MTU each time that the paths change.
+                let sound = gift.mtu == 0 || Mtu::SIZES.contains(&gift.mtu);
+                (fits && sound && !gift.addresses.is_empty()).then_some(Message::Give(gift))
             }
             _ => None,
         }
@@ -218,6 +221,12 @@ mod tests {
         for wrong in [[4, 33, 10, 0, 0, 5], [5, 24, 10, 0, 0, 5], [0x24, 24, 10, 0, 0, 5]] {
             assert_eq!(with(&wrong), None, "prefix, version, kind");
         }
+        let sized =
+            |mtu: u16| Message::parse(&[&GIVE[..], &mtu.to_be_bytes(), &[4, 24, 10, 0, 0, 5]].concat());
+        assert_eq!(
+            [0, 1, 575, 576, 9000, 9001].map(|mtu| sized(mtu).is_some()),
+            [true, false, false, true, true, false]
+        );
         for wrong in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1]] {
             assert_eq!(with(&[&[4, 8][..], &wrong].concat()), None);
         }

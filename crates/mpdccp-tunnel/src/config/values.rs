@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use mpdccp_units::Rate;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::str::FromStr;
 
 /// Parses a word that names a variant of an enum. The error for any other value lists the words.
@@ -208,11 +208,17 @@ pub enum Mtu {
     Fixed(u16),
 }
 
+impl Mtu {
+    /// The sizes that a file may set.
+    pub(crate) const SIZES: RangeInclusive<u16> = 576..=9000;
+}
+
 impl TryFrom<toml::Value> for Mtu {
     type Error = &'static str;
     fn try_from(value: toml::Value) -> Result<Mtu, Self::Error> {
-        match (value.as_integer(), value.as_str()) {
-            (Some(n @ 576..=9000), _) => Ok(Mtu::Fixed(n as u16)),
+        let size = value.as_integer().and_then(|n| u16::try_from(n).ok());
+        match (size.filter(|size| Mtu::SIZES.contains(size)), value.as_str()) {
+            (Some(size), _) => Ok(Mtu::Fixed(size)),
             (_, Some("auto")) => Ok(Mtu::Auto),
             _ => Err("expected \"auto\" or a number from 576 to 9000"),
         }
