@@ -840,6 +840,13 @@ int dccp_set_priority(struct dccp_conn *conn,
                       unsigned int priority);
 
 /**
+ * Changes the scheduler, which chooses the path of each datagram that this end sends; see
+ * dccp_options.scheduler. The peer has its own scheduler.
+ */
+int dccp_set_scheduler(struct dccp_conn *conn,
+                       const char *scheduler);
+
+/**
  * Changes the congestion control for data that this end sends, on all paths, while data flows.
  */
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);

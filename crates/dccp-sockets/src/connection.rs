@@ -7,6 +7,7 @@ use bytes::Bytes;
 use dccp_net::Core;
 use dccp_net::secure::PublicKey;
 use dccp_proto::ServiceCode;
+use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{PathId, Reason, SessionId};
 use mpdccp_units::Rate;
 use std::io;
@@ -405,6 +406,13 @@ impl Connection {
     pub fn set_priority(&self, path: PathId, priority: u8) {
         let priority = priority.min(15);
         self.run(move |core, _, id| core.endpoint.set_prio(core.clock.now(), id, path, priority));
+    }
+
+    /// Changes the scheduler, which chooses the path of each datagram that this end sends
+    /// ([`Options::scheduler`](crate::Options::scheduler)). For example, `redundant` sends each datagram on
+    /// every path while a line is bad. The peer has its own scheduler.
+    pub fn set_scheduler(&self, scheduler: SchedulerKind) {
+        self.run(move |core, _, id| core.endpoint.set_scheduler(core.clock.now(), id, scheduler));
     }
 
     /// Changes the congestion control for data that this end sends, on all paths, while data flows. The new

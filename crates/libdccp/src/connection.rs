@@ -2,10 +2,11 @@
 
 use crate::errno::{Outcome, answer, answer_size, failure, invalid};
 use crate::handles::{Table, output};
-use crate::memory::{bytes, room, take};
+use crate::memory::{bytes, needed_text, room, take};
 use crate::options::{addresses, dccp_options, dccp_path, path, peer, read};
 use dccp_sockets::{
-    ConnectError, Connection, Connector, Delivery, FinishError, PathId, PublicKey, Rate, RecvError, SendError,
+    ConnectError, Connection, Connector, Delivery, FinishError, Named, PathId, PublicKey, Rate, RecvError,
+    SchedulerKind, SendError,
 };
 use rustix::io::Errno;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -391,6 +392,18 @@ pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priori
         let priority = priority.ok_or_else(|| invalid("invalid priority; expected 0 to 15"))?;
         let connection = connection(conn)?;
         connection.set_priority(path_of(&connection, number)?, priority);
+        Ok(0)
+    })
+}
+
+/// Changes the scheduler, which chooses the path of each datagram that this end sends; see
+/// dccp_options.scheduler. The peer has its own scheduler.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_set_scheduler(conn: *mut dccp_conn, scheduler: *const c_char) -> c_int {
+    answer(|| {
+        // SAFETY: dccp.h requires valid pointers from the caller.
+        let name = unsafe { needed_text(scheduler, "the scheduler") }?;
+        connection(conn)?.set_scheduler(SchedulerKind::named(name).map_err(invalid)?);
         Ok(0)
     })
 }

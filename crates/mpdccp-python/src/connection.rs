@@ -6,7 +6,7 @@ use crate::observe::{Event, Stats};
 use crate::options::{Address, PathLike, options, priority, public_key};
 use crate::stream::{Stream, waited};
 use crate::wait::{wait, wait_or_fail};
-use dccp_sockets::{ConnectError, Delivery, PathId, Rate, RecvError, SendError};
+use dccp_sockets::{ConnectError, Delivery, Named, PathId, Rate, RecvError, SchedulerKind, SendError};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -246,6 +246,12 @@ impl Connection {
     /// Changes the priority of a path at both ends.
     fn set_priority(&self, path: u32, priority: u8) -> PyResult<()> {
         self.0.set_priority(PathId(path), self::priority(priority)?);
+        Ok(())
+    }
+
+    /// Changes the scheduler, which chooses the path of each datagram that this end sends.
+    fn set_scheduler(&self, scheduler: &str) -> PyResult<()> {
+        self.0.set_scheduler(SchedulerKind::named(scheduler).map_err(PyValueError::new_err)?);
         Ok(())
     }
 

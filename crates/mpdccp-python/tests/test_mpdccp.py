@@ -319,6 +319,8 @@ class Blocking(unittest.TestCase):
                     up.add(event.path)
             self.assertEqual(len(connection.stats().paths), 2)
             self.assertRaises(ValueError, connection.set_priority, 0, 16)
+            self.assertRaises(ValueError, connection.set_scheduler, "best")
+            connection.set_scheduler("redundant")
             connection.remove_path(max(up))
             while (event := connection.next_event(PATIENT)).kind != "path_down":
                 pass

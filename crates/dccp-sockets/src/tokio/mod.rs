@@ -48,7 +48,7 @@ use crate::connector::add_path;
 use crate::runtime::Streams;
 use crate::{
     AcceptError, CcidError, ConnectError, Delivery, Event, FinishError, Options, Path, PathId, PresharedKey,
-    PublicKey, Rate, Reason, RecvError, SendError, ServiceCode, Stats, StreamError,
+    PublicKey, Rate, Reason, RecvError, SchedulerKind, SendError, ServiceCode, Stats, StreamError,
 };
 use bytes::Bytes;
 use dccp_net::Core;
@@ -303,6 +303,7 @@ impl Connection {
         try_event() -> Option<Event>;
         remove_path(path: PathId);
         set_priority(path: PathId, priority: u8);
+        set_scheduler(scheduler: SchedulerKind);
         path_changed(path: PathId);
         probe(rate: Rate, duration: Duration);
         max_datagram_size() -> usize;

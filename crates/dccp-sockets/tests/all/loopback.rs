@@ -3,8 +3,8 @@
 use crate::{PATIENT, pair, until};
 use dccp_sockets::{
     AcceptError, CcidError, ConnectError, Connection, Connector, Delivery, Event, FinishError, Listener,
-    Options, Path, PresharedKey, PrivateKey, Reason, RecvError, Remembered, ResetCode, ResumePhase,
-    SendError, SendPolicy,
+    Named, Options, Path, PresharedKey, PrivateKey, Reason, RecvError, Remembered, ResetCode, ResumePhase,
+    SchedulerKind, SendError, SendPolicy,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -247,6 +247,31 @@ fn a_connection_that_outlives_its_listener_gets_further_paths() {
     let refused = Connection::connect(addr, Options::default()).unwrap_err();
     let expected = Reason::ResetByPeer(ResetCode::ConnectionRefused);
     assert!(matches!(refused, ConnectError::Refused(reason) if reason == expected), "{refused:?}");
+}
+
+#[test]
+fn the_scheduler_changes_while_data_flows() {
+    let local = |last: u8| Path::from([127, 0, 0, last].into());
+    let (_listener, here, _there) =
+        pair(Options::default(), Options::default().path(local(2)).path(local(3)));
+    let mut up = 0;
+    until(|| {
+        up += usize::from(matches!(here.try_event(), Some(Event::PathUp(_))));
+        up == 2
+    });
+    let carried = || here.stats().paths.iter().map(|path| path.sent).sum::<u64>();
+    for scheduler in ["rr", "redundant"] {
+        here.set_scheduler(SchedulerKind::named(scheduler).unwrap());
+        let before = carried();
+        for _ in 0..100 {
+            here.send(&[1; 500]).unwrap();
+            // A path whose pacer still waits for the last datagram would get no copy.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        until(|| here.stats().queued == 0);
+        let more = carried() - before;
+        assert_eq!(more >= 150, scheduler == "redundant", "{scheduler}: {more}");
+    }
 }
 
 #[test]

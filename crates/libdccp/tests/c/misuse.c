@@ -184,6 +184,8 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     EXPECT(dccp_peer_key(conn, datagram, sizeof datagram), -ENODATA);
     EXPECT(dccp_set_ccid(conn, 99), -EINVAL);
     EXPECT(dccp_set_priority(conn, 0, 16), -EINVAL);
+    EXPECT(dccp_set_scheduler(conn, "best"), -EINVAL);
+    EXPECT(dccp_set_scheduler(conn, NULL), -EINVAL);
     EXPECT(dccp_end(conn), -EINPROGRESS);
     EXPECT(dccp_add_path(conn, NULL), -EINVAL);
     EXPECT(dccp_add_peer(listener, "no key", NULL), -EINVAL);
@@ -239,6 +241,7 @@ static void wrong_handles(struct dccp_conn *conn)
     REFUSED(dccp_conn, listener, dccp_add_path(h, &to_add));
     REFUSED(dccp_conn, listener, dccp_remove_path(h, 0));
     REFUSED(dccp_conn, listener, dccp_set_priority(h, 0, 3));
+    REFUSED(dccp_conn, listener, dccp_set_scheduler(h, "rr"));
     REFUSED(dccp_conn, listener, dccp_set_ccid(h, 2));
     REFUSED(dccp_conn, listener, dccp_probe(h, 1000000, 100));
     REFUSED(dccp_conn, listener, dccp_finish(h, -1));

@@ -175,6 +175,8 @@ class Connection:
         """Closes a path cleanly."""
     def set_priority(self, path: int, priority: int) -> None:
         """Changes the priority of a path at both ends."""
+    def set_scheduler(self, scheduler: str) -> None:
+        """Changes the scheduler, which chooses the path of each datagram that this end sends."""
     def set_ccid(self, ccid: int) -> None:
         """Changes the congestion control for data that this end sends."""
     @property
