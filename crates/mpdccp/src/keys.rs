@@ -2,6 +2,7 @@
 
 use crate::error::{Error, remedy};
 use dccp_secure::{PresharedKey, PrivateKey};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use std::io::{ErrorKind, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -37,9 +38,22 @@ pub(crate) fn pubkey() -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a secret from a file that only its owner may read. `name` is the key or flag that refers to the
-/// file.
+/// Protects the keys in memory: prevents core dumps, and access by other processes of the same user (ptrace,
+/// /proc).
+pub(crate) fn guard_memory() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    // If the kernel pipes core dumps to a program, the limit has no effect, and only the `dumpable` flag
+    // prevents them.
+    if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
+        tracing::warn!("cannot disable core dumps, which may contain keys: {e}");
+    }
+}
+
+/// Reads a secret from a file that only its owner may read, and guards the memory of this process. `name` is
+/// the key or flag that refers to the file.
 pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, Error> {
+    guard_memory();
     let shown = path.display();
     let cannot =
         |e: std::io::Error| Error::usage(format!("{name}: cannot read {shown}: {e}{}", remedy(&e, path)));
@@ -63,4 +77,17 @@ pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, 
 pub(crate) fn random() -> Result<[u8; 32], Error> {
     dccp_net::random_seed()
         .map_err(|e| Error::runtime(format!("cannot get random bytes from the system: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_read_a_secret_leaves_no_core() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        read_secret("key", file.path()).unwrap();
+        assert_eq!(rustix::process::dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+        assert_eq!(rustix::process::getrlimit(Resource::Core).maximum, Some(0));
+    }
 }

@@ -1,6 +1,7 @@
 //! `tunnel up` sets up the tunnel, runs it, and cleans up.
 
 use crate::error::{Error, remedy};
+use crate::keys::guard_memory;
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, ControlSocket};
 use crate::tunnel::face::events::{LogFormat, log};
@@ -39,7 +40,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let events = log(args.log_format, args.verbose);
-    privileges::guard_memory();
+    guard_memory();
     let (cfg, _) = control::load_with_keys(&args.config)?;
     // Do not resolve symbolic links: a reload must read the file to which a link then leads.
     let file = std::path::absolute(&args.config)?;

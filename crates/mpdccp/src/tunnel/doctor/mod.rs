@@ -12,6 +12,7 @@ mod reach;
 pub(crate) mod system;
 
 use crate::error::{Error, remedy};
+use crate::keys::guard_memory;
 use crate::tunnel::face::control;
 use crate::tunnel::host::keys;
 use crate::tunnel::host::state_files::StateFiles;
@@ -67,6 +68,7 @@ fn silence(text: &str) -> Result<u64, String> {
 
 /// Runs all tests. The exit code is 1 if there is a problem.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
+    guard_memory();
     let file = args.config.clone().map_or_else(only_file, Ok)?;
     let review = control::check(&file)?;
     let warnings = review

@@ -4,6 +4,7 @@
 //! changes that were made for it.
 
 use crate::error::Error;
+use crate::keys::guard_memory;
 use crate::tunnel::face::{control, events};
 use crate::tunnel::host::default_route::{self, DefaultRoute};
 use crate::tunnel::host::dns::Dns;
@@ -34,7 +35,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(3 * TIMEOUT.as_secs())
 /// Serves the tunnel at the other end of standard input until the tunnel ends.
 pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
     events::forward(verbose);
-    privileges::guard_memory();
+    guard_memory();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // Ignore the signals: they are meant for the tunnel, and this process ends along with it.
         signal_hook::flag::register(signal, Arc::default())?;

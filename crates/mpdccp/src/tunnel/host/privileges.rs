@@ -1,14 +1,12 @@
 //! Reduces the privileges of the tunnel and its helper process after they have started.
 
 use crate::error::Error;
+use crate::keys::guard_memory;
 use crate::tunnel::face::control;
 use crate::tunnel::host::confine::confine;
 use dccp_net::{Bind, UdpEncapsulation};
 use mpdccp_tunnel::config::{Config, Encapsulation, User};
-use rustix::process::{
-    DumpableBehavior, Gid, Resource, Rlimit, Uid, geteuid, parent_process_death_signal,
-    set_dumpable_behavior, set_parent_process_death_signal, setrlimit,
-};
+use rustix::process::{Gid, Uid, geteuid, parent_process_death_signal, set_parent_process_death_signal};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities, set_no_new_privs,
     set_thread_groups, set_thread_res_gid, set_thread_res_uid,
@@ -133,18 +131,6 @@ fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()>
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
-/// Protects the keys in memory: prevents core dumps, and access by other processes of the same user (ptrace,
-/// /proc).
-pub(crate) fn guard_memory() {
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
-    let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // If the kernel pipes core dumps to a program, the limit has no effect, and only the `dumpable` flag
-    // prevents them.
-    if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
-        tracing::warn!("cannot disable core dumps, which may contain keys: {e}");
-    }
-}
-
 /// Returns whether this process may bind sockets to interfaces without CAP_NET_RAW. Linux before 5.7 requires
 /// the capability.
 fn may_bind_to_interfaces() -> bool {
@@ -173,13 +159,6 @@ fn is_own(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_guarded_process_leaves_no_core() {
-        guard_memory();
-        assert_eq!(rustix::process::dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
-        assert_eq!(rustix::process::getrlimit(Resource::Core).maximum, Some(0));
-    }
 
     #[test]
     fn a_tunnel_becomes_a_user_that_exists_and_is_not_root() {
