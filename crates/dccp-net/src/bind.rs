@@ -9,6 +9,12 @@ pub fn canonical(addr: SocketAddr) -> SocketAddr {
     }
 }
 
+/// Changes the port of an address. Keeps the scope of a link-local address.
+pub fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
+    addr.set_port(port);
+    addr
+}
+
 /// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {

@@ -90,7 +90,7 @@ pub use links::LinkChange;
 pub use outer_mark::{FixedDscp, Mark, Marking, data_of};
 pub use {
     app::{App, Core, Handle},
-    bind::{Bind, canonical},
+    bind::{Bind, canonical, with_port},
     capture::Capture,
     clock::Clock,
     driver::{Driver, Turn},

@@ -1,6 +1,6 @@
 use crate::bind::Bind;
 use crate::socket::{Message, Socket, socket_methods};
-use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
+use crate::{Burst, Encapsulation, Received, SendError, SocketStats, with_port};
 use dccp_wire::checksum;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub struct RawEncapsulation {
     socket: Socket,
     /// The source address that the system uses for each destination, which is needed because the checksum
     /// covers it.
-    sources: BTreeMap<IpAddr, IpAddr>,
+    sources: BTreeMap<SocketAddr, IpAddr>,
     packet: Vec<u8>,
     /// Whether the socket carries records. Records are authenticated, so they have no DCCP checksum.
     sealed: bool,
@@ -53,15 +53,14 @@ impl RawEncapsulation {
     }
 
     fn source_of(&mut self, burst: &Burst<'_>) -> io::Result<IpAddr> {
-        let remote = burst.remote.ip();
-        if let Some(ip) = burst.local.or_else(|| self.sources.get(&remote).copied()) {
+        if let Some(ip) = burst.local.or_else(|| self.sources.get(&burst.remote).copied()) {
             return Ok(ip);
         }
         let local = self.socket.source(burst.remote)?;
         if self.sources.len() >= MAX_SOURCES {
             self.sources.clear();
         }
-        self.sources.insert(remote, local);
+        self.sources.insert(burst.remote, local);
         Ok(local)
     }
 }
@@ -135,7 +134,7 @@ impl Encapsulation for RawEncapsulation {
             each(Received {
                 at,
                 local: wildcard.then_some(local),
-                remote: SocketAddr::new(remote.ip(), 0),
+                remote: with_port(remote, 0),
                 ecn,
                 ip_len: header + bytes.len() as u32,
                 bytes,

@@ -1,7 +1,7 @@
 //! Sends bursts of packets, each burst with its DSCP and ECN field, through a UDP or raw socket.
 
 use crate::icmp;
-use crate::{Burst, SendError, SocketStats};
+use crate::{Burst, SendError, SocketStats, with_port};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 use rustix::io::Errno;
@@ -39,14 +39,14 @@ impl Outlet {
     pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.raw {
             // Raw IPv6 sockets interpret the port as the protocol number, so set it to 0.
-            return self.send_burst(&Burst { remote: SocketAddr::new(burst.remote.ip(), 0), ..*burst });
+            return self.send_burst(&Burst { remote: with_port(burst.remote, 0), ..*burst });
         }
         self.send_burst(burst)
     }
 
     /// Implements [`Encapsulation::refused`](crate::Encapsulation::refused).
     pub(crate) fn refused(&mut self) -> Vec<SocketAddr> {
-        let to = |to: SocketAddr| SocketAddr::new(to.ip(), if self.raw { 0 } else { to.port() });
+        let to = |to: SocketAddr| if self.raw { with_port(to, 0) } else { to };
         std::mem::take(&mut self.refused).into_iter().map(to).collect()
     }
 
@@ -186,6 +186,17 @@ mod tests {
         // SAFETY: the pointer refers to `on`, and the length is that of `on`.
         let result = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, value, len) };
         assert_eq!(result, 0);
+    }
+
+    #[test]
+    fn link_local_destinations_keep_their_interface() {
+        let to: SocketAddr = "[fe80::1%2]:7".parse().unwrap();
+        for (raw, port) in [(false, 7), (true, 0)] {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut outlet = Outlet::new(socket.into(), raw, false, false);
+            outlet.refused.push(to);
+            assert_eq!(outlet.refused(), [with_port(to, port)]);
+        }
     }
 
     #[test]

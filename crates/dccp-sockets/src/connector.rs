@@ -5,8 +5,8 @@ use crate::runtime::host::{Run, Runtime, on_a_thread};
 use crate::stats::Event;
 use crate::stream::Stream;
 use crate::{ConnectError, Connection, Options, sockets};
-use dccp_net::Core;
 use dccp_net::secure::{PresharedKey, PublicKey};
+use dccp_net::{Core, with_port};
 use mpdccp_proto::{PathId, PathStatus, Reason, SessionId, SessionState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -208,7 +208,7 @@ pub(crate) fn add_path(
     } else {
         first.route.remote.port()
     };
-    let to = path.remote.unwrap_or(sockets::with_port(first.route.remote, port));
+    let to = path.remote.unwrap_or(with_port(first.route.remote, port));
     let peer = streams.peer(id).unwrap_or(0);
     let Streams { options, shared, .. } = &mut *streams;
     let cfg = sockets::open_path(core, shared, options, (&path, to), peer)?;

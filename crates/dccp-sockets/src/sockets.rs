@@ -5,7 +5,7 @@ use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
 use crate::{ConnectError, Options, Path};
 use dccp_net::secure::{Channels, OVERHEAD};
-use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation, canonical};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation, canonical, with_port};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{ListenConfig, PathConfig, PeerFilter, is_unicast};
 use std::io;
@@ -24,12 +24,6 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
             .and_then(|socket| core.add_socket(if options.key.is_some() { socket.sealed() } else { socket })),
     };
     opened.map_err(|e| about(&what, e))
-}
-
-/// Changes the port of an address. Keeps the scope of a link-local address.
-pub(crate) fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
-    addr.set_port(port);
-    addr
 }
 
 fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {

@@ -5,7 +5,7 @@ use dccp_net::{Batch, Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEn
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::{Header, Packet, PacketType, Seq};
 use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
 struct Got {
@@ -205,7 +205,7 @@ fn raw_pair(addr: &str, header: u32) {
     let got = receive(&mut b, 3);
     for (got, sent) in got.iter().zip(&packets) {
         assert_eq!(got.ip_len, header + sent.len() as u32);
-        assert_eq!((got.ecn, got.remote.port()), (Ecn::Ect0, 0));
+        assert_eq!((got.ecn, got.remote), (Ecn::Ect0, remote));
         assert_eq!(Packet::parse(&got.bytes).unwrap().payload, Packet::parse(sent).unwrap().payload);
     }
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (3, 0));
@@ -221,6 +221,10 @@ fn raw_pair(addr: &str, header: u32) {
     a.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes: &packets[0] }).unwrap();
     assert_eq!(receive(&mut b, 1).len(), 1);
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (4, 1));
+    // A socket on all interfaces must be told that of a link-local address.
+    let mut any = RawEncapsulation::new(bind(if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })).unwrap();
+    any.send(&Burst::of_one(None, remote, &packets[2])).unwrap();
+    assert_eq!(receive(&mut b, 1).len(), 1);
     if remote.is_ipv4() {
         // RFC 8899 section 3 (2): Don't Fragment must be set. Raw IPv4 sockets also receive the IP header.
         // `raw` has also received the earlier packets.
@@ -239,4 +243,16 @@ fn native_over_ipv4() {
 #[test]
 fn native_over_ipv6() {
     raw_pair("[::1]:0", 40);
+}
+
+#[test]
+fn native_over_a_link_local_address() {
+    let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let Some(line) = table.lines().find(|line| line.starts_with("fe80")) else {
+        return println!("SKIPPED native_over_a_link_local_address: this host has no link-local address");
+    };
+    let mut fields = line.split_whitespace();
+    let ip = u128::from_str_radix(fields.next().unwrap(), 16).unwrap();
+    let interface = u32::from_str_radix(fields.next().unwrap(), 16).unwrap();
+    raw_pair(&SocketAddrV6::new(ip.into(), 0, 0, interface).to_string(), 40);
 }

@@ -2,7 +2,7 @@
 
 use super::settings::Settings;
 use super::socket::{Options, Socket};
-use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation, canonical};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation, canonical, with_port};
 use dccp_proto::{Ports, Route};
 use dccp_wire::ResetCode;
 use mpdccp_proto::{Fallback, ListenConfig, PathConfig, Reason, SessionConfig, SessionId, is_unicast};
@@ -29,12 +29,6 @@ pub(super) struct Network {
     /// The ports in use. The value is the inode of the socket that listens on the port, if there is one.
     ports: BTreeMap<u16, Option<u64>>,
     next_port: u16,
-}
-
-/// Returns the address with a different port. A link-local address keeps its scope.
-fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
-    addr.set_port(port);
-    addr
 }
 
 impl Network {

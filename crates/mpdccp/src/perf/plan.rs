@@ -13,6 +13,7 @@ use crate::perf::peer_path::{PathArg, addresses};
 use crate::perf::report::{Reporter, Settings};
 use crate::perf::sender::Load;
 use crate::perf::transfer::Mode;
+use dccp_net::with_port;
 use mpdccp_proto::policy::Dscp;
 use mpdccp_proto::{Named, is_unicast};
 use mpdccp_units::{Duration, Rate};
@@ -67,7 +68,7 @@ impl Plan {
         match &self.role {
             Role::Server { .. } => "the client".into(),
             Role::Client { connect, .. } if self.common.encapsulation == EncapsulationArg::Raw => {
-                SocketAddr::new(connect.ip(), self.dccp_port).to_string()
+                with_port(*connect, self.dccp_port).to_string()
             }
             Role::Client { connect, .. } => format!("{connect}, DCCP port {}", self.dccp_port),
         }
@@ -429,6 +430,7 @@ mod tests {
         ] {
             assert_eq!(place(line), (addr.to_owned(), dccp_port), "{line}");
         }
+        assert_eq!(plan("-c fe80::1%lo -p 7 --encapsulation raw").peer(), "[fe80::1%1]:7");
         let paths = |line: &str| match plan(line).role {
             Role::Client { paths, multipath, .. } => (paths.len(), multipath),
             Role::Server { .. } => panic!("{line}"),

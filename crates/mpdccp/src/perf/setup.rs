@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::perf::args::EncapsulationArg;
 use crate::perf::keys::{self, Keys};
 use crate::perf::plan::{Plan, Role};
-use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation, with_port};
 use dccp_proto::{PADDED_REQUEST, Ports, Route};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::{
@@ -138,7 +138,7 @@ pub(crate) fn listen(
     });
     for client in rendezvous {
         let port = if plan.common.encapsulation == EncapsulationArg::Raw { 0 } else { client.port() };
-        let route = Route { socket, local: None, remote: SocketAddr::new(client.ip(), port) };
+        let route = Route { socket, local: None, remote: with_port(*client, port) };
         core.endpoint.send_listen(now, route, Ports { local: plan.dccp_port, remote: client.port() });
     }
     Ok(core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
