@@ -21,14 +21,14 @@ pub(crate) struct Args {
     /// additional experiments.
     #[arg(long, value_enum)]
     backend: Option<Where>,
-    /// Run headline cells only, with fewer and shorter runs. This takes less than 20 minutes.
+    /// Run headline cells only, with fewer and shorter runs.
     #[arg(long)]
     quick: bool,
     /// Duration of each run in seconds; overrides the set's duration (not for `dcp`).
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
-    /// Run only the experiment with this scenario (repeatable; not for `dcp`).
-    #[arg(long, value_name = "SCENARIO")]
+    /// Run only the experiments with this name or scenario (repeatable; not for `dcp`).
+    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
