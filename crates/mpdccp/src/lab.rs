@@ -86,7 +86,7 @@ pub(crate) struct Sweep {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of parallel runs in the simulator. Default: one per core.
+    /// Number of parallel runs with the backends `sim` and `uml`. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Do only every Nth run, starting with run I. `--merge` merges the N parts.
@@ -119,7 +119,7 @@ pub(crate) struct Run {
     /// Seed of the first run; each further run adds one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of parallel runs in the simulator. Default: one per core.
+    /// Number of parallel runs with the backends `sim` and `uml`. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Output directory. Default: lab-out/SCENARIO.

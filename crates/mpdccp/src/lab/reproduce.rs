@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of parallel runs in the simulator. Default: one per core.
+    /// Number of parallel runs with the backends `sim` and `uml`. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Output directory. Default: lab-out/reproduce-SET-BACKEND. Finished runs there are not repeated.

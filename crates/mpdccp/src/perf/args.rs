@@ -109,7 +109,7 @@ pub(super) struct ClientFlags {
     /// Number of parallel connections.
     #[arg(short = 'P', long, value_name = "N", conflicts_with = "server", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) parallel: u32,
-    /// Exclude the first seconds of the test from the results.
+    /// Exclude this many seconds at the start of the test from the results.
     #[arg(short = 'O', long, value_name = "S", conflicts_with = "server", default_value = "0", value_parser = seconds)]
     pub(super) omit: Duration,
     /// Use a path from the address LOCAL in a multipath session (repeatable). REMOTE is the server's address
