@@ -53,7 +53,7 @@ pub fn run(
         |section: &spec::SectionSpec, name: &String| section.scenario == *name || section.name == *name;
     let known = |name: &String| spec.sections.iter().any(|section| called(section, name));
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
-        let names: Vec<&str> = spec.sections.iter().map(|section| section.scenario.as_str()).collect();
+        let names: Vec<&str> = spec.sections.iter().map(|section| section.name.as_str()).collect();
         return Err(LabError::Wrong(format!(
             "unknown experiment `{unknown}`; expected one of: {}",
             names.join(", ")

@@ -9,7 +9,7 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     let file = dir.path().join("bad.toml");
     std::fs::write(&file, "name = \"t\"\ntitle = \"t\"\nduration_s = 0\n[[path]]\nname = \"p\"\n[[variant]]\nlabel = \"c\"\n[[flow]]\nname = \"f\"\nkind = \"tcp\"\ncc = \"cubic\"\n").unwrap();
     let file = file.to_str().unwrap();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["run", file, "--backend", "sim"], "bad.toml:3: duration_s: must be above 0"),
         (&["run", "paper/no-such", "--backend", "sim"], "paper/multipath-udp"),
         (&["run", "paper/delay", "--backend", "sim", "--only", "nobody"], "unknown variant `nobody`"),
@@ -21,6 +21,10 @@ fn wrong_scenarios_and_arguments_end_with_two() {
         (&["compare", "nowhere", "."], "cannot read nowhere: No such file"),
         (&["reproduce", "papers", "--backend", "sim"], "expected a file or one of: paper"),
         (&["reproduce", "dcp", "--backend", "sim", "--duration", "5"], "remove --duration"),
+        (
+            &["reproduce", "paper", "--backend", "sim", "--only", "nobody"],
+            "expected one of: A, B, C, late second",
+        ),
     ];
     for (args, says) in cases {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
