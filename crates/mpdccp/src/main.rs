@@ -36,13 +36,13 @@ struct Cli {
 
 #[cfg(not(feature = "lab"))]
 const EXAMPLES: &str = "Examples (this program was built without the lab):
-  mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
+  mpdccp tunnel up --config client.toml              bond lines (docs/guides/home.md)
   mpdccp perf -s                                     measure a path: the server
   mpdccp perf -c 127.0.0.1 -t 5                      measure a path: the client, for 5 s";
 #[cfg(feature = "lab")]
 const EXAMPLES: &str = "Examples:
   mpdccp demo                                        bond two emulated lines, as root (a minute)
-  mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
+  mpdccp tunnel up --config client.toml              bond lines (docs/guides/home.md)
   mpdccp lab run paper/single-path --backend sim     an experiment in virtual time
   mpdccp perf -s                                     measure a path: the server
   mpdccp perf -c 127.0.0.1 -t 5                      measure a path: the client, for 5 s";

@@ -22,7 +22,7 @@ pub struct Reference {
     /// The cell; every cell if absent.
     #[serde(default)]
     pub cell: Option<Spanned<String>>,
-    /// Values by the name of the metric (`docs/scenarios.md` lists the names).
+    /// Values by the name of the metric (`docs/summary.md` lists the names).
     pub values: BTreeMap<Spanned<String>, f64>,
 }
 

@@ -75,7 +75,7 @@ pub(super) fn instead(name: &str, here: &str, sections: &[Section]) -> (String, 
         others().filter_map(|section| Some((near(name, &section.keys)?, section.name))).collect();
     match alike.first_key_value() {
         Some((key, section)) => (format!("did you mean `{key}` in {section}?"), None),
-        None => ("docs/keys.md lists all keys".into(), None),
+        None => ("docs/tunnel.md and docs/keys.md list all keys".into(), None),
     }
 }
 
@@ -98,6 +98,6 @@ mod tests {
         }
         assert_eq!(instead("remot", "[[peer.path]]", &sections).1.as_deref(), Some("remote"));
         assert_eq!(instead("pool", TOP, &sections).0, "it belongs in [assign]");
-        assert_eq!(instead("zzzzzz", TOP, &sections).0, "docs/keys.md lists all keys");
+        assert_eq!(instead("zzzzzz", TOP, &sections).0, "docs/tunnel.md and docs/keys.md list all keys");
     }
 }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-pub(crate) const EXAMPLES: &str = "Examples (docs/tunnel.md has both configuration files):
+pub(crate) const EXAMPLES: &str = "Examples (docs/guides/home.md has both configuration files):
   mpdccp tunnel init --server vpn.example.org
   mpdccp tunnel import /etc/wireguard/wg0.conf
   mpdccp tunnel check client.toml
