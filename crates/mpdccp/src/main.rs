@@ -49,8 +49,8 @@ const EXAMPLES: &str = "Examples:
 
 const PERF_EXAMPLES: &str = "Examples:
   mpdccp perf -s                                          a server, for all clients
-  mpdccp perf -c 203.0.113.1                              send for 10 s with CCID 5
-  mpdccp perf -c host.example -R -t 30 --ccid 2           the server sends
+  mpdccp perf -c 203.0.113.1 --ccid 2                     send for 10 s with CCID 2
+  mpdccp perf -c host.example -R -t 30                    the server sends, with its own --ccid
   mpdccp perf -c host.example --bidir -P 4 -O 2 -J        both send, four connections, JSON
   mpdccp perf -c host.example -b 500k -l 160 --echo       round trips of a flow like a call
   mpdccp perf -c 203.0.113.1 --path 192.0.2.33 --path 198.51.100.7   two paths";

@@ -154,8 +154,8 @@ pub(super) struct Common {
     /// 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
-    /// Congestion control for sending, and the preferred one for receiving: a CCID number, or reno, cubic,
-    /// bbr, prague.
+    /// Congestion control for data from this end: a CCID number, or reno, cubic, bbr, prague. The other end
+    /// has its own.
     #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
     pub(super) ccid: u8,
     /// Variant of CCID 5 or 250: tuned, or exactly as its draft specifies.
