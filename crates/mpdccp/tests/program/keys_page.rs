@@ -10,10 +10,10 @@ fn page() -> String {
     let mut page = String::from(
         "# Settings of a session
 
-Every key below can be set in the tunnel's file ([tunnel.md](tunnel.md)) and in the `[tunnel]` table of a scenario ([scenarios.md](scenarios.md)),
-where unknown keys are errors. Some keys are also flags of `mpdccp perf` ([perf.md](perf.md)) and methods of the library's `Options`
-([library.md](library.md)), whose defaults may differ. *Reload* says whether reloading the tunnel's file changes running sessions (*now*) or only
-sessions that begin later (*later*).
+Every key below can be set in the tunnel's file ([tunnel.md](tunnel.md)) and in the `[tunnel]` table of a scenario ([scenarios.md](scenarios.md)).
+Each end has its own settings: to change both directions, set a key in both ends' files. Some keys are also flags of `mpdccp perf`
+([perf.md](perf.md)) and methods of the library's `Options` ([library.md](library.md)), whose defaults may differ. *Reload* says whether reloading
+the tunnel's file changes running sessions (*now*) or only sessions that begin later (*later*).
 
 | key | values | default | perf | library | reload | meaning |
 |---|---|---|---|---|---|---|
