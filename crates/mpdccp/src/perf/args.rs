@@ -203,7 +203,7 @@ pub(super) struct Common {
     /// Size of the sender's queue, in packets.
     #[arg(long, value_name = "PACKETS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) queue: u32,
-    /// Scheduler, which chooses the path of each packet.
+    /// Scheduler, which chooses the path of each packet that this end sends.
     #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
     pub(super) scheduler: SchedulerKind,
     /// Reorderer: puts received messages in order (passive, active-fixed, adaptive or equalised). MS: longest
