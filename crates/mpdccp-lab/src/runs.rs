@@ -69,6 +69,12 @@ pub struct Runs<'a> {
     pub keep: Keep<'a>,
 }
 
+/// Calls `run`. If it panics, returns an error, so that the other runs continue.
+pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, LabError>) -> Result<T, LabError> {
+    catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err(LabError::Failed("the run panicked".to_owned())))
+}
+
 impl Runs<'_> {
     /// Makes the runs of `plans` that the store lacks, and returns all results in order. If an interruption,
     /// a missing prerequisite or a failing command prevents a run, the run's result is that error.
@@ -139,8 +145,7 @@ impl Runs<'_> {
                 tell(What::Sample(sample));
             }
         };
-        let ran = catch_unwind(AssertUnwindSafe(|| self.backend.run(plan, sample)));
-        let record = ran.map_err(|_| LabError::Failed("the run panicked".to_owned()))??;
+        let record = caught(|| self.backend.run(plan, sample))?;
         let series = match self.keep {
             Keep::Series(series) => series(plan, &record),
             Keep::Figures | Keep::Packets => AllSeries::new(),

@@ -22,7 +22,7 @@ use criterion::Criterion;
 use kept::Kept;
 pub use options::Options;
 use point_runs::{Source, bbr, class, kernel_of, runs};
-use random_links::Point;
+use random_links::{Distribution, Point};
 use report::{Judged, Row};
 use verdict::{Runs, verdict};
 
@@ -41,7 +41,8 @@ pub fn release_seed() -> u64 {
 /// Judges the variants, writes `judge.json` and `judge.md` to `out`, and returns the text of the latter.
 ///
 /// # Errors
-/// Fails if a variant or point is unknown, or if a run fails.
+/// Fails if a variant or point is unknown, or if a run fails. If only some points fail, the files have the
+/// other points.
 pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<String, LabError> {
     let only: Vec<&str> = distinct(options.only.iter().map(String::as_str));
     if let Some(unknown) = only.iter().find(|label| !VARIANTS.contains(label)) {
@@ -62,12 +63,36 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     let sim = Sim::default();
     let references = Kept::new(&options.references, &distribution, bbr)?;
     let source = Source { backend: &sim, references: Some(&references) };
+    let judged = judged(&distribution, &source, options, &variants, &indices, watch)?;
+    let text = report::write(&options.out, &judged, before.as_ref())?;
+    match judged.failed.len() {
+        0 => Ok(text),
+        n => Err(LabError::Failed(format!(
+            "{n} of {} points failed; {} has the errors, and the results of the other points",
+            indices.len(),
+            options.out.join("judge.md").display()
+        ))),
+    }
+}
+
+/// Makes the runs of all points, and returns the verdicts.
+///
+/// # Errors
+/// Fails if all points fail, or if an error other than a failed run occurs.
+fn judged(
+    distribution: &Distribution,
+    source: &Source<'_>,
+    options: &Options,
+    variants: &[&str],
+    indices: &[u64],
+    watch: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Judged, LabError> {
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let results: Mutex<BTreeMap<u64, Result<Runs, LabError>>> = Mutex::new(BTreeMap::new());
     let of = indices.len() as u64 * if options.kernel.is_some() { 2 } else { 1 };
     let work = || {
         while let Some(index) = indices.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            let runs = runs(&source, &distribution.point(options.seed, *index), &variants);
+            let runs = runs(source, &distribution.point(options.seed, *index), variants);
             let interrupted = matches!(runs, Err(LabError::Interrupted));
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
             if let Ok(mut results) = results.lock() {
@@ -83,34 +108,45 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
             scope.spawn(work);
         }
     });
-    let (mut rows, mut pairs, mut by) = (Vec::new(), Vec::new(), code::words());
+    let mut by = code::words();
     if let (Some(backend), Some(index)) = (&options.kernel, indices.first()) {
         let kernel = kernel_of(backend.as_ref(), &distribution.point(options.seed, *index))?;
         by = format!("{by}, kernel {kernel}");
     }
-    for (index, result) in results.into_inner().unwrap_or_default() {
-        let (point, runs) = (distribution.point(options.seed, index), result?);
-        let of_point = judge_rows(&distribution.criterion, &point, &variants, &runs);
-        if let Some(kernel) = &options.kernel {
-            // Run one point at a time: parallel runs in namespaces would disturb each other.
-            pairs.extend(kernel::pairs(
-                &distribution.criterion,
-                (&source, kernel.as_ref()),
-                &point,
-                &variants,
-            )?);
-            watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
-        }
-        rows.extend(of_point);
-    }
-    let judged = Judged {
+    let mut judged = Judged {
         made_by: format!("`{}`, {by}.", command(options)),
         seed: options.seed,
         variants: variants.iter().map(|label| (*label).to_owned()).collect(),
-        rows,
-        kernel: pairs,
+        rows: Vec::new(),
+        kernel: Vec::new(),
+        failed: BTreeMap::new(),
     };
-    report::write(&options.out, &judged, before.as_ref())
+    for (index, result) in results.into_inner().unwrap_or_default() {
+        let point = distribution.point(options.seed, index);
+        let of_point = result.and_then(|runs| {
+            let rows = judge_rows(&distribution.criterion, &point, variants, &runs);
+            let Some(kernel) = &options.kernel else { return Ok((rows, Vec::new())) };
+            // Run one point at a time: parallel runs in namespaces would disturb each other.
+            let pairs = kernel::pairs(&distribution.criterion, (source, kernel.as_ref()), &point, variants)?;
+            watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
+            Ok((rows, pairs))
+        });
+        match of_point {
+            Ok((rows, pairs)) => {
+                judged.rows.extend(rows);
+                judged.kernel.extend(pairs);
+            }
+            Err(LabError::Failed(why)) => _ = judged.failed.insert(index, why),
+            Err(e) => return Err(e),
+        }
+    }
+    // Keep the output of an earlier judgement if there is nothing to replace it.
+    if judged.rows.is_empty()
+        && let Some(why) = judged.failed.values().next()
+    {
+        return Err(LabError::Failed(why.clone()));
+    }
+    Ok(judged)
 }
 
 /// Returns a command that gives the same results.
@@ -125,7 +161,7 @@ fn command(options: &Options) -> String {
 }
 
 /// Returns the indices of the points that the options select.
-fn indices(distribution: &random_links::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
+fn indices(distribution: &Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
     let names: Vec<&str> = distribution.classes.iter().map(|class| class.name.as_str()).collect();
     if let Some(class) = options.class.as_deref().filter(|class| !names.contains(class)) {
         return Err(LabError::Wrong(format!(
@@ -160,6 +196,7 @@ fn judge_rows(criterion: &Criterion, point: &Point, variants: &[&str], runs: &Ru
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Backend, Plan, RunRecord, Sample};
 
     fn options(class: &str, point: Option<u64>) -> Options {
         Options {
@@ -197,6 +234,34 @@ mod tests {
         assert!(matches!(&error, LabError::Wrong(why) if why.contains("no point")), "{error}");
         let error = indices(&distribution, &options("polite", None)).unwrap_err().to_string();
         assert!(error.contains("unknown class `polite`") && error.contains("drop-tail, AQM"), "{error}");
+    }
+
+    /// A backend whose runs have no packets, and panic at one point.
+    struct Panics(&'static str);
+
+    impl Backend for Panics {
+        fn name(&self) -> &'static str {
+            "panics"
+        }
+
+        fn run(&self, plan: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+            assert_ne!(plan.scenario.file(), self.0);
+            Ok(RunRecord::default())
+        }
+    }
+
+    #[test]
+    fn a_panic_costs_only_its_own_point() {
+        let distribution = random_links::read().unwrap();
+        let options = Options { class: None, ..options("", None) };
+        let of = |backend: Panics, indices: &[u64]| {
+            let source = Source { backend: &backend, references: None };
+            judged(&distribution, &source, &options, &["ccid5"], indices, &|_, _| {})
+        };
+        let judged = of(Panics("point 1"), &[0, 1, 2]).unwrap();
+        assert_eq!(judged.rows.iter().map(|row| row.index).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(judged.failed, BTreeMap::from([(1, "the run panicked".to_owned())]));
+        assert!(matches!(of(Panics("point 1"), &[1]), Err(LabError::Failed(_))));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::figures::{Figures, figures};
 use super::kept::Kept;
 use super::random_links::{Company, Point};
 use super::verdict::{Runs, twin};
+use crate::runs::caught;
 use crate::scenario::Scenario;
 use crate::sim::Sim;
 use crate::{Backend, LabError, Plan};
@@ -86,6 +87,5 @@ fn plan<'a>(scenario: &'a Scenario, point: &Point, label: &str) -> Result<Plan<'
 
 fn one(backend: &dyn Backend, point: &Point, scenario: &Scenario, label: &str) -> Result<Figures, LabError> {
     let plan = plan(scenario, point, label)?;
-    let record = backend.run(&plan, &mut |_| {})?;
-    Ok(figures(point, &plan, &record))
+    caught(|| Ok(figures(point, &plan, &backend.run(&plan, &mut |_| {})?)))
 }

@@ -40,6 +40,9 @@ pub(super) struct Judged {
     /// The comparison with the kernel at the same points, if requested.
     #[serde(default)]
     pub(super) kernel: Vec<Pair>,
+    /// The points that failed, with their errors.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) failed: BTreeMap<u64, String>,
 }
 
 /// Reads the output of another build.
@@ -86,7 +89,7 @@ pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Res
 
 /// Returns the text of `judge.md`. For each variant, it contains a table and the worst points.
 fn text(judged: &Judged, before: Option<&[Row]>) -> String {
-    let Judged { made_by, seed, variants, rows, kernel } = judged;
+    let Judged { made_by, seed, variants, rows, kernel, failed } = judged;
     let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
     let tables: Vec<_> = variants.iter().map(|label| by_class(rows, label)).collect();
     let mut text = format!(
@@ -102,6 +105,9 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
             table.get(class).map_or(String::new(), |rows| format!("{} of {}", met(rows), rows.len()))
         };
         let _ = writeln!(text, "| {class} | {} |", tables.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    }
+    for (index, why) in failed {
+        let _ = writeln!(text, "\nPoint {index} failed: {why}.");
     }
     for (label, table) in variants.iter().zip(&tables) {
         let all: Vec<&Row> = rows.iter().filter(|row| row.label == *label).collect();
@@ -257,6 +263,7 @@ mod tests {
             variants: vec!["ccid5".to_owned(), "ccid7".to_owned()],
             rows: vec![row("ccid5", "loss", true), row("ccid7", "loss", false), row("ccid5", "loss", false)],
             kernel: Vec::new(),
+            failed: BTreeMap::from([(3, "the run panicked".to_owned())]),
         };
         let dir = tempfile::tempdir().unwrap();
         let written = write(dir.path(), &judged, None).unwrap();
@@ -264,6 +271,7 @@ mod tests {
             written.contains("| points met | ccid5 | ccid7 |\n|---|--:|--:|\n| loss | 1 of 2 | 0 of 1 |"),
             "{written}"
         );
+        assert!(written.contains("\nPoint 3 failed: the run panicked.\n"), "{written}");
         assert_eq!(text(&read(dir.path()).unwrap(), None), written);
     }
 
