@@ -13,15 +13,20 @@ fn git(args: &[&str]) -> Option<String> {
 }
 
 /// Files that influence the runs of the judge's references.
-const REFERENCES: [&str; 9] = [
+const REFERENCES: [&str; 14] = [
     "crates/mpdccp-units/src",
     "crates/aqm/src",
     "crates/mpdccp-linkem/src",
     "crates/linkem-net/src",
+    "crates/mpdccp-lab/src/backend.rs",
+    "crates/mpdccp-lab/src/estimate.rs",
+    "crates/mpdccp-lab/src/judge/figures.rs",
+    "crates/mpdccp-lab/src/links.rs",
+    "crates/mpdccp-lab/src/record.rs",
     "crates/mpdccp-lab/src/scenario",
     "crates/mpdccp-lab/src/seed.rs",
     "crates/mpdccp-lab/src/sim",
-    "crates/mpdccp-lab/src/judge/figures.rs",
+    "crates/mpdccp-lab/src/summary.rs",
     "crates/dccp-cc/src",
 ];
 /// Files and directories in `REFERENCES` to leave out, because the judge's reference congestion controls do

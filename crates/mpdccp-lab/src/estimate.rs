@@ -52,19 +52,31 @@ fn binomial(n: usize, heads: usize) -> f64 {
     libm::exp2(ways - n as f64)
 }
 
-/// Returns the median of sorted values, of which there must be at least one.
-pub(crate) fn middle(sorted: &[f64]) -> f64 {
-    let n = sorted.len();
-    (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
+/// Returns the values in ascending order.
+pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// Returns the median of sorted values, or `None` if there are none.
+pub(crate) fn middle(sorted: &[f64]) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    Some((sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0)
+}
+
+/// Returns the nearest-rank percentile of sorted values, or `None` if there are none. This is the smallest
+/// value such that at least `percent` per cent of the values are not above it.
+pub(crate) fn percentile<T: Copy>(sorted: &[T], percent: f64) -> Option<T> {
+    let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
 }
 
 impl Estimate {
     /// Returns the estimate from these values, or `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Estimate> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len();
-        (n > 0).then(|| Estimate { n, median: middle(&sorted), interval: Interval::of(&sorted) })
+        let sorted = sorted(values.iter().copied());
+        Some(Estimate { n: sorted.len(), median: middle(&sorted)?, interval: Interval::of(&sorted) })
     }
 
     /// Returns the estimate from a single run.
@@ -185,6 +197,15 @@ mod tests {
 
     fn interval(values: &[f64]) -> Option<(f64, f64)> {
         Estimate::of(values)?.interval.map(|i| (i.low, i.high))
+    }
+
+    #[test]
+    fn percentiles_have_the_nearest_rank() {
+        let of = |n: u32, percent| percentile(&(1..=n).collect::<Vec<_>>(), percent);
+        assert_eq!([1, 2, 19, 20, 21].map(|n| of(n, 95.0)), [1, 2, 19, 19, 20].map(Some));
+        assert_eq!([1, 20, 21].map(|n| of(n, 5.0)), [1, 1, 2].map(Some));
+        assert_eq!([0.0, 50.0, 100.0].map(|percent| of(4, percent)), [1, 2, 4].map(Some));
+        assert_eq!((of(0, 95.0), middle(&[]), middle(&[1.0, 2.0, 4.0, 9.0])), (None, None, Some(3.0)));
     }
 
     #[test]

@@ -128,9 +128,8 @@ impl Counted {
     }
 
     fn phase(&self, span: (f64, f64)) -> FlowPhase {
-        let of = |all: &[(f64, f64)]| {
-            Latency::of(all.iter().filter(|(t, _)| within(span, *t)).map(|(_, ms)| *ms).collect())
-        };
+        let of =
+            |all: &[(f64, f64)]| Latency::of(all.iter().filter(|(t, _)| within(span, *t)).map(|(_, ms)| *ms));
         let bytes = self.arrivals.iter().filter(|(t, _)| within(span, *t)).map(|(_, bytes)| bytes).sum();
         FlowPhase {
             from_s: span.0,
@@ -202,7 +201,7 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
             to_s: span.1,
             tx_mbps: mbps(bytes_in(&path.forward, span), span),
             rx_mbps: mbps(out.map(|p| u64::from(p.bytes)).sum(), span),
-            latency_ms: Latency::of(delays.collect()),
+            latency_ms: Latency::of(delays),
             lost: entered().filter(|p| p.fate == Fate::Lost).count() as u64,
             queue_drops: entered().filter(|p| p.fate == Fate::QueueDrop).count() as u64,
             ce: entered().filter(|p| p.ce).count() as u64,
@@ -221,7 +220,7 @@ pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -
 
 /// Returns the 99th percentile, in microseconds, of values given in nanoseconds.
 fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
-    Latency::of(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
+    Latency::of(ns.map(|ns| f64::from(*ns) / 1e3)).map(|l| l.p99)
 }
 
 /// Returns all entries of `summary.json` for one run.
@@ -372,5 +371,5 @@ fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Late
         let sent = flow.sent.get(usize::try_from(back.seq).ok()?)?.at;
         within(span, seconds(run, sent)).then(|| back.at.since(sent).as_secs_f64() * 1e3)
     };
-    Latency::of(flow.mirrored.iter().filter_map(journey).collect())
+    Latency::of(flow.mirrored.iter().filter_map(journey))
 }

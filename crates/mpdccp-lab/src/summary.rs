@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::estimate::{Estimate, Interval, middle};
+use crate::estimate::{Estimate, Interval, middle, percentile, sorted};
 
 /// Version of the format. Readers should ignore unknown keys.
 pub const SCHEMA: u32 = 2;
@@ -191,10 +191,10 @@ pub struct Latency {
 
 impl Latency {
     /// Returns the distribution of `ms`, with nearest-rank percentiles, or `None` if there are no values.
-    pub(crate) fn of(mut ms: Vec<f64>) -> Option<Latency> {
-        ms.sort_by(f64::total_cmp);
-        let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];
-        (!ms.is_empty()).then(|| Latency { p50: rank(0.5), p95: rank(0.95), p99: rank(0.99), max: rank(1.0) })
+    pub(crate) fn of(ms: impl Iterator<Item = f64>) -> Option<Latency> {
+        let ms = sorted(ms);
+        let of = |percent| percentile(&ms, percent);
+        Some(Latency { p50: of(50.0)?, p95: of(95.0)?, p99: of(99.0)?, max: of(100.0)? })
     }
 }
 
@@ -242,9 +242,7 @@ fn median(values: &[&Value]) -> Value {
     let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
     match first {
         Value::Number(_) => {
-            let mut numbers: Vec<f64> = values.iter().filter_map(|v| v.as_f64()).collect();
-            numbers.sort_by(f64::total_cmp);
-            serde_json::json!(middle(&numbers))
+            serde_json::json!(middle(&sorted(values.iter().filter_map(|v| v.as_f64()))))
         }
         Value::Array(items) => (0..items.len())
             .map(|i| median(&values.iter().filter_map(|v| v.get(i)).collect::<Vec<_>>()))

@@ -4,6 +4,7 @@ use super::figure::{line, look};
 use super::paper::measured;
 use super::{Column, Figure, Panel, Series, Shape};
 use crate::RunRecord;
+use crate::estimate::{percentile, sorted};
 use crate::scenario::{Reference, Scenario};
 use crate::series;
 
@@ -94,12 +95,11 @@ fn published(reference: &Reference, percentiles: &Percentiles<'_>) -> Vec<(f64, 
 /// Returns the points of the distribution. Each has a latency, and the percentage of packets with at most
 /// this latency. The latencies are nearest-rank percentiles in steps of half a per cent, and in finer steps
 /// at the upper end.
-fn shares(mut ms: Vec<f64>) -> Vec<(f64, f64)> {
-    ms.sort_by(f64::total_cmp);
+fn shares(ms: Vec<f64>) -> Vec<(f64, f64)> {
+    let ms = sorted(ms.into_iter());
     let steps = (1..=198).map(|i| f64::from(i) * 0.5).chain((91..=100).map(|i| 90.0 + f64::from(i) * 0.1));
-    let rank = |share: f64| ((ms.len() as f64 * share / 100.0).ceil() as usize).clamp(1, ms.len()) - 1;
-    let first = (ms[0], 0.0);
-    std::iter::once(first).chain(steps.map(|share| (ms[rank(share)], share))).collect()
+    let at = |share: f64| Some((percentile(&ms, share)?, share));
+    std::iter::once(0.0).chain(steps).filter_map(at).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::events::marks;
 use super::figure::{GREY, Look, line, look, part};
 use super::{Figure, Panel, Series, Shape};
+use crate::estimate::{percentile, sorted};
 use crate::record::seconds;
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::Scenario;
@@ -65,9 +66,8 @@ fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>
 /// Returns the 95th percentile of a panel's values.
 fn level(panel: &Panel) -> Option<f64> {
     let series = panel.series.iter().filter(|s| s.color != GREY && (!s.pale || s.shape == Shape::Dots));
-    let mut values: Vec<f64> = series.flat_map(|s| &s.points).map(|(_, y)| *y).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() * 95 / 100).copied().filter(|level| *level > 0.0)
+    let values = sorted(series.flat_map(|s| &s.points).map(|(_, y)| *y));
+    percentile(&values, 95.0).filter(|level| *level > 0.0)
 }
 
 /// Draws the latency of each packet by path, the throughput received, and the throughput of each path.

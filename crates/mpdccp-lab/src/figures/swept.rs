@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::figure::{line, look};
 use super::{Figure, Panel, Series, Shape};
+use crate::estimate::{middle, sorted};
 use crate::metrics;
 use crate::sweep::Median;
 
@@ -72,12 +73,8 @@ pub fn over_parameter(
 /// Returns whether the lines' medians are so far apart that only the highest line would be visible on a
 /// linear axis.
 fn flattened(series: &[Series]) -> bool {
-    let middle = |s: &Series| {
-        let mut ys: Vec<f64> = s.points.iter().map(|(_, y)| *y).collect();
-        ys.sort_by(f64::total_cmp);
-        ys.get(ys.len() / 2).copied()
-    };
-    let levels: Vec<f64> = series.iter().filter_map(middle).collect();
+    let level = |s: &Series| middle(&sorted(s.points.iter().map(|(_, y)| *y)));
+    let levels: Vec<f64> = series.iter().filter_map(level).collect();
     let low = levels.iter().copied().fold(f64::INFINITY, f64::min);
     low > 0.0 && levels.iter().any(|level| *level > FLATTENED * low)
 }

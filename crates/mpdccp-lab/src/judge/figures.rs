@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::criterion::PACKET;
 use super::random_links::Point;
 use super::text::UPLOAD;
-use crate::estimate::middle;
+use crate::estimate::{middle, sorted};
 use crate::record::{Fate, seconds};
+use crate::summary::Latency;
 use crate::{FlowRecord, Plan, RunRecord};
-
-/// The quantile of latencies that the judge compares.
-const P95: f64 = 0.95;
 
 /// Results of a run over the judged time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -73,7 +71,7 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
         let waited = judged.filter_map(|(begin, arrived)| {
             Some(arrived.or(whole.then_some(end))?.since(begin).as_secs_f64() * 1e3)
         });
-        quantile(waited.collect(), P95).unwrap_or((to - from) * 1e3)
+        Latency::of(waited).map_or((to - from) * 1e3, |ms| ms.p95)
     };
     let (mut delivered, mut app_p95_ms, mut start_mbps) = (0.0, 0.0, 0.0);
     if let Some(flow) = run.flows.first() {
@@ -89,7 +87,7 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     let short = run.flows.iter().find(|flow| flow.kind == "short");
     Figures {
         mbps,
-        p95_ms: quantile(delays, P95).unwrap_or(0.0),
+        p95_ms: Latency::of(delays.into_iter()).map_or(0.0, |ms| ms.p95),
         lost,
         delivered,
         app_p95_ms,
@@ -147,9 +145,8 @@ fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
 /// Returns the median of each value of several runs.
 pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
     let runs: Vec<&Figures> = runs.collect();
-    let of = |value: &dyn Fn(&Figures) -> f64| {
-        quantile(runs.iter().map(|run| value(run)).collect(), 0.5).unwrap_or(0.0)
-    };
+    let of =
+        |value: &dyn Fn(&Figures) -> f64| middle(&sorted(runs.iter().map(|run| value(run)))).unwrap_or(0.0);
     let flows = runs.first().map_or(0, |run| run.mbps.len());
     Figures {
         mbps: (0..flows).map(|i| of(&|f| f.mbps.get(i).copied().unwrap_or(0.0))).collect(),
@@ -163,20 +160,10 @@ pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
     }
 }
 
-/// Returns the quantile `q` of the values, or `None` if there are none. As everywhere in the lab, the median
-/// of an even number of values is the mean of the middle two.
-pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    if q == 0.5 {
-        return (!values.is_empty()).then(|| middle(&values));
-    }
-    values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ReceivedPacket, Scenario, SentPacket};
+    use crate::{LinkPacket, LinkRecord, PathRecord, ReceivedPacket, Scenario, SentPacket};
 
     #[test]
     fn a_transfer_lasts_until_its_last_packet() {
@@ -200,19 +187,39 @@ mod tests {
         assert_eq!(transfers(&flow, 0.0).len(), 6);
     }
 
-    #[test]
-    fn a_transfer_of_which_nothing_arrives_lasts_until_the_end() {
+    /// Returns the results of a run at a point that is judged for two seconds.
+    fn judged(run: &RunRecord) -> Figures {
         let point =
             Point { mbps: 1.0, rtt_ms: 10.0, queue: 9_000, end_s: 2.0, pause_s: 0.1, ..Point::default() };
         let scenario = Scenario::parse("point", &point.scenario(false, false)).unwrap();
         let variant = scenario.variant("ccid5").unwrap();
         let plan = Plan { scenario: &scenario, variant, cell: scenario.headline(), repeat: 0, seed: 1 };
+        figures(&point, &plan, run)
+    }
+
+    #[test]
+    fn one_late_packet_of_twenty_is_above_the_95th_percentile() {
+        let packet = |ms| LinkPacket {
+            entered: Time::ZERO,
+            fate: Fate::Delivered(Time::from_millis(ms)),
+            bytes: 1_300,
+            data: None,
+            queue_bytes: 0,
+            ce: false,
+        };
+        let forward = LinkRecord { packets: (1..=20).map(packet).collect(), ..LinkRecord::default() };
+        let path = PathRecord { name: "link".to_owned(), forward, reverse: LinkRecord::default() };
+        assert_eq!(judged(&RunRecord { paths: vec![path], ..RunRecord::default() }).p95_ms, 19.0);
+    }
+
+    #[test]
+    fn a_transfer_of_which_nothing_arrives_lasts_until_the_end() {
         let flow =
             FlowRecord { sent: vec![SentPacket { at: Time::ZERO, bytes: 1 }], ..FlowRecord::default() };
         let mut short = FlowRecord { kind: "short".to_owned(), ..flow.clone() };
         short.sent[0].at = Time::from_millis(500);
         let run = RunRecord { flows: vec![flow, short], ..RunRecord::default() };
-        let frames = figures(&point, &plan, &run);
+        let frames = judged(&run);
         assert_eq!((frames.app_p95_ms, frames.short_p95_ms), (2_000.0, 1_500.0));
     }
 
@@ -222,7 +229,5 @@ mod tests {
         let runs = [run(1.0, 5.0), run(2.0, 1.0), run(9.0, 2.0)];
         let median = median(runs.iter());
         assert_eq!((median.mbps, median.p95_ms), (vec![2.0, 8.0], 2.0));
-        assert_eq!(quantile(vec![4.0, 1.0, 2.0, 9.0], 0.5), Some(3.0));
-        assert_eq!(quantile(Vec::new(), 0.5), None);
     }
 }

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{Figures, quantile};
+use super::figures::Figures;
 use super::kernel::{Pair, VALUES};
 use super::verdict::Verdict;
 use crate::LabError;
+use crate::estimate::{middle, percentile, sorted};
 
 /// Number of points that the report lists for each variant: those with the lowest ratios.
 const WORST: usize = 10;
@@ -117,18 +118,17 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
         );
         let mut line = |name: &str, rows: &[&Row]| {
             let (low, high) = wilson(met(rows), rows.len());
-            let of = |f: &dyn Fn(&Row) -> f64, q| {
-                quantile(rows.iter().map(|row| f(row)).collect(), q).unwrap_or(f64::NAN)
-            };
-            let ratio = |row: &Row| row.verdict.ratio;
+            let ratios = sorted(rows.iter().map(|row| row.verdict.ratio));
+            let starts = sorted(rows.iter().map(|row| row.verdict.start));
+            let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
             let _ = writeln!(
                 text,
                 "| {name} | {} of {} | {low:.0} to {high:.0} % | {:.2} | {:.2} | {:.2} |",
                 met(rows),
                 rows.len(),
-                of(&ratio, 0.5),
-                of(&ratio, 0.05),
-                of(&|row: &Row| row.verdict.start, 0.5),
+                known(middle(&ratios)),
+                known(percentile(&ratios, 5.0)),
+                known(middle(&starts)),
             );
         };
         for (class, rows) in table {

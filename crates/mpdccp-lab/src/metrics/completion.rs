@@ -21,7 +21,7 @@ pub(super) fn completion(run: &RunRecord) -> Vec<(&'static str, f64)> {
     if begun > 0 {
         metrics.push(("fct_missing_pct", (begun - times.len()) as f64 * 100.0 / begun as f64));
     }
-    if let Some(times) = Latency::of(times) {
+    if let Some(times) = Latency::of(times.into_iter()) {
         metrics.extend([("fct_p50_ms", times.p50), ("fct_p95_ms", times.p95)]);
     }
     metrics

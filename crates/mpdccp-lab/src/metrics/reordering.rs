@@ -1,6 +1,7 @@
 //! Measures the extent (RFC 4737 section 4.2) and the density (RFC 5236) of reordering.
 
 use super::arrivals::Delivery;
+use crate::estimate::percentile;
 
 /// Reordering among a flow's arrivals, duplicates excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,11 +26,10 @@ pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     let seqs: Vec<u64> = first.iter().map(|d| d.seq).collect();
     let mut extents = extents(&seqs);
     extents.sort_unstable();
-    let p95 = (extents.len() as f64 * 0.95).ceil() as usize;
     let displacements = displacements(&seqs);
     let n = displacements.len() as f64;
     Some(Reordering {
-        extent_p95: p95.checked_sub(1).map_or(0.0, |i| extents[i] as f64),
+        extent_p95: percentile(&extents, 95.0).map_or(0.0, |e| e as f64),
         extent_max: extents.last().map_or(0.0, |e| *e as f64),
         displaced_pct: displacements.iter().filter(|d| **d != 0).count() as f64 * 100.0 / n,
         displacement: displacements.iter().sum::<u64>() as f64 / n,
