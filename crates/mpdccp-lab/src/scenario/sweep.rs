@@ -74,8 +74,7 @@ impl Scenario {
             for (labels, table) in points {
                 for value in values {
                     let mut varied = Value::Table(table.clone());
-                    let places: Vec<&str> = name.split('.').collect();
-                    set(&mut varied, &places, value).map_err(|e| wrong(format!("sweep: `{name}`: {e}")))?;
+                    change(&mut varied, name, value).map_err(|e| wrong(format!("sweep: `{name}`: {e}")))?;
                     let Value::Table(varied) = varied else { continue };
                     next.push(([labels.clone(), vec![text_of(value)]].concat(), varied));
                 }
@@ -102,8 +101,7 @@ impl Scenario {
     pub fn with(&self, values: &[(&str, Value)]) -> Result<Scenario, ScenarioError> {
         let mut table = Value::Table(self.document.clone());
         for (name, value) in values {
-            let places: Vec<&str> = name.split('.').collect();
-            set(&mut table, &places, value).map_err(|e| self.wrong(format!("`{name}`: {e}")))?;
+            change(&mut table, name, value).map_err(|e| self.wrong(format!("`{name}`: {e}")))?;
         }
         // Write the table as a document; as a `Value`, it would be written as an inline table.
         let text = table.as_table().map(Table::to_string).unwrap_or_default();
@@ -125,19 +123,67 @@ fn sets(cell: &Value, place: &str) -> bool {
     let parts: Vec<&str> = place.split('.').collect();
     let [kind, of, keys @ ..] = &parts[..] else { return false };
     let any = *of == "*" || of.parse::<usize>().is_ok();
-    let sets = |table: &Value| {
-        let has = |key: &str| table.get(key).is_some();
-        let replaces =
-            |key: &str| REPLACE.iter().any(|pair| pair.contains(&key) && pair.iter().any(|k| has(k)));
-        keys.iter().any(|key| has(key) || replaces(key))
-    };
     let changes = cell.get(kind).and_then(Value::as_table);
-    let one = changes.is_some_and(|all| all.iter().any(|(name, table)| (any || name == of) && sets(table)));
-    one || *kind == "path" && sets(cell)
+    let own = |(name, table): (&String, &Value)| (any || name == of) && replaces(table, keys);
+    changes.is_some_and(|all| all.iter().any(own)) || *kind == "path" && replaces(cell, keys)
+}
+
+/// Returns whether the keys of a cell, path or flow in `table` replace the value at `keys`, such as `owd` or
+/// `forward.owd`, in each direction to which the value applies.
+fn replaces(table: &Value, keys: &[&str]) -> bool {
+    let has = |key: &str| table.get(key).is_some();
+    let way = |way: &str, keys: &[&str]| table.get(way).is_some_and(|own| replaces(own, keys));
+    match keys {
+        [first @ ("forward" | "reverse"), rest @ ..] if !rest.is_empty() => {
+            replaces(table, rest) || way(first, rest)
+        }
+        [key, ..] => {
+            let other = REPLACE.iter().filter(|pair| pair.contains(key)).flatten().any(|key| has(key));
+            has(key) || other || way("forward", keys) && way("reverse", keys)
+        }
+        [] => false,
+    }
+}
+
+/// Returns whether `forward` and `reverse` of a path replace the value at `places`, such as `path.*.owd`. A
+/// change of the value would have no effect.
+fn is_replaced(document: &Value, places: &[&str]) -> bool {
+    let ["path", of, keys @ ..] = places else { return false };
+    let ways = ["forward", "reverse"];
+    if keys.first().is_none_or(|key| ways.contains(key)) {
+        return false;
+    }
+    let Some(paths) = document.get("path").and_then(Value::as_array) else { return false };
+    let both = |path: &Value| ways.iter().all(|way| path.get(way).is_some_and(|own| replaces(own, keys)));
+    chosen(paths, of).into_iter().any(|i| both(&paths[i]))
 }
 
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Sets the value with this name, which consists of the keys that lead to it, joined by dots.
+fn change(document: &mut Value, name: &str, value: &Value) -> Result<(), String> {
+    let places: Vec<&str> = name.split('.').collect();
+    set(document, &places, value)?;
+    if is_replaced(document, &places) {
+        let what = "`forward` and `reverse` of the path also set this key, or one that replaces it; change the value there";
+        return Err(what.to_owned());
+    }
+    Ok(())
+}
+
+/// Returns the indices of the elements that a part of a place selects: `*` selects all, a name or label one.
+/// An index selects an element only if no element has it as its name.
+fn chosen(items: &[Value], part: &str) -> Vec<usize> {
+    let called = |item: &Value| {
+        ["name", "label"].iter().any(|key| item.get(key).and_then(Value::as_str) == Some(part))
+    };
+    let named = items.iter().any(called);
+    let all = items.iter().enumerate();
+    all.filter(|(i, item)| part == "*" || called(item) || !named && part == i.to_string())
+        .map(|(i, _)| i)
+        .collect()
 }
 
 /// Sets `value` at a place. The parts of a place are table keys. In an array of tables, a part is the `name`
@@ -154,19 +200,11 @@ fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
             set(table.entry(*first).or_insert(empty), rest, value)
         }
         Value::Array(items) => {
-            let called = |item: &Value| {
-                ["name", "label"].iter().any(|key| item.get(key).and_then(Value::as_str) == Some(*first))
-            };
-            // A name may be a number. It is then not an index.
-            let named = items.iter().any(called);
-            let mut found = false;
-            for (i, item) in items.iter_mut().enumerate() {
-                if *first == "*" || called(item) || !named && *first == i.to_string() {
-                    found = true;
-                    set(item, rest, value)?;
-                }
+            let chosen = chosen(items, first);
+            if chosen.is_empty() {
+                return Err(format!("`{first}` not found"));
             }
-            if found { Ok(()) } else { Err(format!("`{first}` not found")) }
+            chosen.into_iter().try_for_each(|i| set(&mut items[i], rest, value))
         }
         _ => Err(format!("`{first}` is not a table or a list")),
     }

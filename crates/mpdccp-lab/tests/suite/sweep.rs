@@ -220,10 +220,20 @@ fn a_sweep_that_makes_no_sense_says_why() {
     assert!(wrong("30 ms", "30 mm").contains("mm"));
     assert!(wrong("30 ms", "0 ms").contains("has the value \"0 ms\" twice"));
     // A cell may change a key for all paths, for one path, or for a flow.
-    for cell in ["owd = \"1 ms\"", "path.a.owd = \"1 ms\"", "flow.f.rate = \"1 Mbit/s\""] {
+    let both = "path.a = { forward = { owd = \"1 ms\" }, reverse = { owd = \"2 ms\" } }";
+    for cell in ["owd = \"1 ms\"", "path.a.owd = \"1 ms\"", both, "flow.f.rate = \"1 Mbit/s\""] {
         let cell = format!("[[cell]]\nname = \"c\"\n{cell}\n[[flow]]");
         assert!(wrong("[[flow]]", &cell).contains("also sets this key"), "{cell}");
     }
+    // `forward` and `reverse` together would hide the path's own key.
+    let path = |ways: &str| {
+        let text = SCENARIO.replace("queue = \"125000 B\"", &format!("queue = \"125000 B\"\n{ways}"));
+        Scenario::parse("s.toml", &text).unwrap().points(&["base"]).map_err(|e| e.message)
+    };
+    let reverse = "reverse = { owd = \"1 ms\" }";
+    path(reverse).unwrap();
+    let error = path(&format!("forward = {{ owd = \"2 ms\" }}\n{reverse}")).unwrap_err();
+    assert!(error.contains("`path.*.owd`: `forward` and `reverse` of the path"), "{error}");
     // At least one variant must leave a key of [tunnel] to the sweep.
     let hidden = |key: &str, variant: &str| {
         let text = SCENARIO.replace("path.*.owd", key).replace("\"0 ms\", \"30 ms\"", "4, 5");
@@ -237,8 +247,11 @@ fn a_sweep_that_makes_no_sense_says_why() {
     let text =
         SCENARIO.replace("[[flow]]", cell).replace("path.*.owd", "path.*.loss").replace(" ms\"", " %\"");
     assert!(sweep(dir.path(), &text).0.unwrap_err().contains("replaces it"));
-    let other = "[[cell]]\nname = \"c\"\npath.a.loss = \"1 %\"\n[[flow]]";
-    sweep(dir.path(), &SCENARIO.replace("[[flow]]", other)).0.unwrap();
+    let other = "[[cell]]\nname = \"c\"\npath.a.forward.loss = \"1 %\"\n[[flow]]";
+    for name in ["path.*.owd", "path.a.forward.owd"] {
+        let text = SCENARIO.replace("[[flow]]", other).replace("path.*.owd", name);
+        Scenario::parse("s.toml", &text).unwrap().points(&["c"]).unwrap();
+    }
 }
 
 #[test]
