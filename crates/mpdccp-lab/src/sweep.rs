@@ -145,17 +145,18 @@ fn line(fields: &[String]) -> String {
 /// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
 /// # Errors
-/// Fails if the scenario has no sweep or an invalid point, if the CSV file has the extension `.runs`, if the
-/// backend supports none of the variants, if the user interrupts the sweep, or if a file cannot be read or
-/// written. If a run fails, the function continues, and lists the run in [`Outcome::failed`].
+/// Fails if the scenario has no sweep or an invalid point, if the name of the CSV file does not end with
+/// `.csv`, if the backend supports none of the variants, if the user interrupts the sweep, or if a file cannot
+/// be read or written. If a run fails, the function continues, and lists the run in [`Outcome::failed`].
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
     options: &Options,
     watch: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
-    if packed(&options.out) == options.out {
-        let what = "the runs are stored in a file with this extension; give the CSV file another one";
+    // Other names could be those of the stored runs, or of the runs of another CSV file.
+    if options.out.extension().is_none_or(|extension| extension != "csv") {
+        let what = "the name of the CSV file must end with .csv";
         return Err(LabError::Wrong(format!("--out {}: {what}", options.out.display())));
     }
     let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());

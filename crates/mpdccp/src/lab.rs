@@ -73,7 +73,8 @@ pub(crate) struct Sweep {
     /// network namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Sim)]
     backend: Where,
-    /// Output CSV file; finished runs are stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
+    /// Output file, whose name ends with `.csv`; finished runs are stored next to it in `runs`. Default:
+    /// lab-out/SCENARIO/sweep.csv.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Run in this cell, which is a set of network conditions (repeatable), or in every cell with `all`.

@@ -204,10 +204,12 @@ fn an_interruption_before_the_first_run_keeps_the_earlier_file() {
     let scenario = Scenario::parse("s.toml", SCENARIO).unwrap();
     let error = run(&scenario, &Interrupted, &options, &|_| {}).unwrap_err();
     assert!(matches!(error, LabError::Interrupted), "{error}");
-    // The stored runs would replace a CSV file with their extension.
-    let options = Options { out: files[1].clone(), ..options };
-    let error = run(&scenario, &Interrupted, &options, &|_| {}).unwrap_err();
-    assert!(matches!(&error, LabError::Wrong(why) if why.contains("s.runs: ")), "{error}");
+    // `s.runs` has the runs of `s.csv`, and would also have those of `s.1`. `runs` is the store.
+    for name in ["s.runs", "s.1", "runs"] {
+        let options = Options { out: dir.path().join(name), ..options.clone() };
+        let error = run(&scenario, &Interrupted, &options, &|_| {}).unwrap_err();
+        assert!(matches!(&error, LabError::Wrong(why) if why.contains(&format!("{name}: "))), "{error}");
+    }
     assert!(files.each_ref().map(|file| fs::read(file).unwrap()) == before);
 }
 
