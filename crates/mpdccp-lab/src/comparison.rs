@@ -112,6 +112,11 @@ impl Comparison {
         self.row(metric)?.ours
     }
 
+    /// Returns an estimate over the runs as text for a table.
+    pub(crate) fn text(&self, value: Option<Estimate>) -> String {
+        value.map_or("–".to_owned(), |value| value.text_of(self.n as usize))
+    }
+
     fn row(&self, metric: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.metric == metric)
     }
@@ -214,7 +219,7 @@ pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String
     for c in here {
         let mut row = vec![c.shown(), c.n.to_string()];
         row.extend(named.then(|| c.measured.clone()));
-        row.extend(columns.iter().map(|(name, _)| c.estimate(name).map_or("–".to_owned(), |e| e.text())));
+        row.extend(columns.iter().map(|(name, _)| c.text(c.estimate(name))));
         rows.push(row);
         for (i, source) in c.sources.iter().enumerate() {
             let of = |name: &str| c.row(name).and_then(|row| row.references.get(i).copied().flatten());
@@ -233,9 +238,8 @@ pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String
 /// Returns the head and rows of a table of all flows of all variants. The table is empty if each variant has
 /// only one flow.
 pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
-    let text = |e: &Option<Estimate>| e.map_or("–".to_owned(), |e| e.text());
     let row = |c: &Comparison, f: &FlowRow| {
-        [c.shown(), f.name.clone()].into_iter().chain(f.figures.iter().map(text)).collect()
+        [c.shown(), f.name.clone()].into_iter().chain(f.figures.iter().map(|e| c.text(*e))).collect()
     };
     let rows: Vec<Vec<String>> = here.iter().flat_map(|c| c.flows.iter().map(|f| row(c, f))).collect();
     let head =
@@ -270,8 +274,8 @@ pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     for c in here {
         for row in &c.rows {
             let Some((aim, verdict)) = &row.aim else { continue };
-            let ours = row.ours.map_or("–".to_owned(), |e| e.text());
-            rows.push(vec![c.shown(), row.words.to_owned(), aim.clone(), ours, word(*verdict).to_owned()]);
+            let (ours, verdict) = (c.text(row.ours), word(*verdict).to_owned());
+            rows.push(vec![c.shown(), row.words.to_owned(), aim.clone(), ours, verdict]);
         }
     }
     rows

@@ -91,16 +91,21 @@ impl Estimate {
 
     /// Returns the median and its interval as text for a table.
     pub fn text(&self) -> String {
+        self.text_of(self.n)
+    }
+
+    /// Like [`text`](Self::text), but if only some of `runs` runs have the metric, the text says how many.
+    pub(crate) fn text_of(&self, runs: usize) -> String {
         let number = |v| number(Some(v));
-        match self.interval {
-            None => number(self.median),
-            Some(Interval { low, high, coverage }) => {
-                // Show the coverage only if it is below 95 %.
-                let less =
-                    if coverage < WANTED { format!(", {:.0} %", coverage * 100.0) } else { String::new() };
-                format!("{} ({} to {}{less})", number(self.median), number(low), number(high))
-            }
+        let mut more = Vec::new();
+        if let Some(Interval { low, high, coverage }) = self.interval {
+            more.push(format!("{} to {}", number(low), number(high)));
+            // Show the coverage only if it is below 95 %.
+            more.extend((coverage < WANTED).then(|| format!("{:.0} %", coverage * 100.0)));
         }
+        more.extend((self.n < runs).then(|| format!("{} of {runs} runs", self.n)));
+        let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+        number(self.median) + &more
     }
 }
 

@@ -50,9 +50,7 @@ fn variant(c: &Comparison) -> Value {
     let aim = |row: &Row| {
         let (text, verdict) = row.aim.as_ref()?;
         let verdict = word(*verdict);
-        Some(
-            context! { metric => row.metric, ours => row.ours.map_or("–".to_owned(), |e| e.text()), text, verdict },
-        )
+        Some(context! { metric => row.metric, ours => c.text(row.ours), text, verdict })
     };
     context! {
         shown => c.shown(),

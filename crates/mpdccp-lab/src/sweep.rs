@@ -122,6 +122,13 @@ pub struct Median {
     pub shown: Vec<Option<Estimate>>,
 }
 
+impl Median {
+    /// Returns the estimate of the metric at index `at` of `show` as text for a table.
+    pub(crate) fn text(&self, at: usize) -> String {
+        self.shown.get(at).copied().flatten().map_or("–".to_owned(), |value| value.text_of(self.runs))
+    }
+}
+
 /// A run to be made, with its values for the first columns of the CSV file.
 struct Job<'a> {
     key: Vec<String>,
@@ -366,10 +373,9 @@ fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
 /// Formats medians as text, with a line for each variant at each point.
 fn table(parameters: &[String], show: &[String], medians: &[Median]) -> String {
     let titles = [&["variant".to_owned(), "cell".to_owned()], parameters, show].concat();
-    let number = |v: &Option<Estimate>| v.map_or(String::new(), |v| v.text());
     let line = |m: &Median| {
-        [vec![m.label.clone(), m.cell.clone()], m.values.clone(), m.shown.iter().map(number).collect()]
-            .concat()
+        let shown = (0..m.shown.len()).map(|at| m.text(at)).collect();
+        [vec![m.label.clone(), m.cell.clone()], m.values.clone(), shown].concat()
     };
     let lines: Vec<Vec<String>> = std::iter::once(titles).chain(medians.iter().map(line)).collect();
     aligned("", &lines)

@@ -63,10 +63,7 @@ fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
             outcome.medians.iter().find(|m| m.label == label && m.values == *values && m.cell == cell)
         };
         for (i, metric) in shown(scenario).iter().enumerate() {
-            let value = |cell: &&str| {
-                let estimate = at(cell).and_then(|m| m.shown.get(i).copied().flatten());
-                estimate.map_or("–".to_owned(), |e| e.text())
-            };
+            let value = |cell: &&str| at(cell).map_or("–".to_owned(), |m| m.text(i));
             let first = [&[label.to_owned()], &values[..], &[words(metric).to_owned()]].concat();
             rows.push(first.into_iter().chain(cells.iter().map(value)).collect());
         }
@@ -89,10 +86,7 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
             outcome.medians.iter().find(|m| m.label == label && m.cell == *cell && m.values == **values)
         };
         for (i, metric) in shown(scenario).iter().enumerate() {
-            let value = |point| {
-                let estimate = at(point).and_then(|m| m.shown.get(i).copied().flatten());
-                estimate.map_or("–".to_owned(), |e| e.text())
-            };
+            let value = |point| at(point).map_or("–".to_owned(), |m| m.text(i));
             let mut cells = vec![label.to_owned(), words(metric).to_owned()];
             cells.extend(points.iter().map(value));
             let (mut texts, mut verdicts) = (Vec::new(), Vec::new());
@@ -264,7 +258,7 @@ parameters = { "tunnel.scheduler" = ["rr", "auto"] }
         // At one point, one of two runs lacks the metric.
         let some = Median { runs: 2, ..median("near", &["auto"], &[3.0]) };
         let outcome = Outcome { medians: vec![median("near", &["rr"], &[3.0]), some], ..Outcome::default() };
-        assert_eq!(table(&scenario, &outcome).rows[0][2..], ["3.00", "3.00", "≤ 5", "open"]);
+        assert_eq!(table(&scenario, &outcome).rows[0][2..], ["3.00", "3.00 (1 of 2 runs)", "≤ 5", "open"]);
         assert_eq!(sentences(&scenario, &outcome)[1], "both reaches its aim at 1 of 2 points.");
     }
 }

@@ -78,6 +78,8 @@ fn runs_without_the_metric_leave_an_aim_open() {
     };
     assert_eq!(verdict(&runs), Some(Verdict::Met));
     runs[5].metrics.remove("app_p95_ms");
+    let text = as_text(&compare(&scenario, &runs));
+    assert!(text.contains("(2 of 3 runs)") && text.contains("(9.90 to 9.90, 75 %)"), "{text}");
     assert_eq!(verdict(&runs), Some(Verdict::Open));
     runs[4].metrics.insert("app_p95_ms".to_owned(), 30.0);
     runs[3].metrics.insert("app_p95_ms".to_owned(), 30.0);
