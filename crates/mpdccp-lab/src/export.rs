@@ -21,10 +21,7 @@ pub(crate) const OPPORTUNITY: f64 = 1_500.0;
 /// it.
 fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> {
     let leaves = path.forward.packets.iter().map(|p| (p.entered, true, p));
-    let comes = path.reverse.packets.iter().filter_map(|p| match p.fate {
-        Fate::Delivered(at) => Some((at, false, p)),
-        Fate::QueueDrop | Fate::Lost => None,
-    });
+    let comes = path.reverse.packets.iter().filter_map(|p| Some((p.arrived()?, false, p)));
     let mut all: Vec<_> = leaves.chain(comes).collect();
     all.sort_by_key(|(at, ..)| *at);
     all

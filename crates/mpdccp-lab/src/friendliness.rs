@@ -7,8 +7,7 @@ use core::time::Duration;
 
 use crate::Plan;
 use crate::export::OPPORTUNITY;
-use crate::record::seconds;
-use crate::record::{Fate, RunRecord};
+use crate::record::{RunRecord, seconds};
 use crate::scenario::{FlowSpec, LinkKeys, PathSpec};
 
 /// Start, in seconds, of the period over which rates are measured.
@@ -41,10 +40,7 @@ impl Seen {
     /// Returns flow `index` between t = 0 and `end`, or `None` if the link saw no packet of the flow or
     /// delivered none in the reverse direction.
     pub(crate) fn new(run: &RunRecord, index: usize, end: f64) -> Option<Seen> {
-        let delay = |p: &crate::LinkPacket| match p.fate {
-            Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64()),
-            Fate::QueueDrop | Fate::Lost => None,
-        };
+        let delay = |p: &crate::LinkPacket| Some(p.arrived()?.since(p.entered).as_secs_f64());
         let path = run.paths.first()?;
         let steps: Vec<Step> = path
             .forward
@@ -215,10 +211,8 @@ fn capacity(path: &PathSpec, end: f64) -> f64 {
 /// Returns `None` for a scenario with events, and if the path can deliver nothing until the end.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = capacity(plan.paths().first()?, end);
-    let arrived = |p: &&crate::LinkPacket| match p.fate {
-        Fate::Delivered(at) => (0.0..end).contains(&seconds(run, at)),
-        Fate::QueueDrop | Fate::Lost => false,
-    };
+    let arrived =
+        |p: &&crate::LinkPacket| p.arrived().is_some_and(|at| (0.0..end).contains(&seconds(run, at)));
     let packets = &run.paths.first()?.forward.packets;
     let delivered: f64 = packets.iter().filter(arrived).map(|p| f64::from(p.bytes)).sum();
     (plan.scenario.events_s().is_empty() && could > 0.0).then(|| delivered * 100.0 / could)
@@ -229,7 +223,7 @@ mod tests {
     use mpdccp_units::Time;
 
     use super::*;
-    use crate::{FlowRecord, LinkPacket, PathRecord, ReceivedPacket, Scenario};
+    use crate::{Fate, FlowRecord, LinkPacket, PathRecord, ReceivedPacket, Scenario};
 
     fn packet(ms: u64, delay_ms: u64, data: Option<(u16, u64)>, bytes: u32) -> LinkPacket {
         let entered = Time::from_millis(1_000 + ms);

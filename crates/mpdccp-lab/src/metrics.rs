@@ -120,10 +120,9 @@ impl Counted {
             let sent_at = flow.sent.get(usize::try_from(*seq).ok()?)?.at;
             Some((seconds(run, sent_at), at.since(sent_at).as_secs_f64() * 1e3))
         }));
-        self.wire.extend(on_links(run, index, flow).filter_map(|(_, p)| match p.fate {
-            Fate::Delivered(at) => Some((seconds(run, p.entered), at.since(p.entered).as_secs_f64() * 1e3)),
-            Fate::QueueDrop | Fate::Lost => None,
-        }));
+        self.wire.extend(
+            on_links(run, index, flow).filter_map(|(_, p)| Some((seconds(run, p.entered), p.delay_ms()?))),
+        );
         self.arrivals.extend(flow.received.iter().map(|p| (seconds(run, p.at), u64::from(p.bytes))));
     }
 
@@ -188,20 +187,14 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
     };
     let phase = |&span: &(f64, f64)| {
         let entered = || path.forward.packets.iter().filter(|p| within(span, seconds(run, p.entered)));
-        let out = path.forward.packets.iter().filter(|p| match p.fate {
-            Fate::Delivered(at) => within(span, seconds(run, at)),
-            Fate::QueueDrop | Fate::Lost => false,
-        });
-        let delays = entered().filter_map(|p| match p.fate {
-            Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64() * 1e3),
-            Fate::QueueDrop | Fate::Lost => None,
-        });
+        let arrived = |p: &&LinkPacket| p.arrived().is_some_and(|at| within(span, seconds(run, at)));
+        let out = path.forward.packets.iter().filter(arrived);
         PathPhase {
             from_s: span.0,
             to_s: span.1,
             tx_mbps: mbps(bytes_in(&path.forward, span), span),
             rx_mbps: mbps(out.map(|p| u64::from(p.bytes)).sum(), span),
-            latency_ms: Latency::of(delays),
+            latency_ms: Latency::of(entered().filter_map(LinkPacket::delay_ms)),
             lost: entered().filter(|p| p.fate == Fate::Lost).count() as u64,
             queue_drops: entered().filter(|p| p.fate == Fate::QueueDrop).count() as u64,
             ce: entered().filter(|p| p.ce).count() as u64,
@@ -360,7 +353,7 @@ fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     let (mut all, mut lost) = (0u64, 0u64);
     for (_, packet) in flows.iter().flat_map(|i| on_links(run, *i, &run.flows[*i])) {
         all += 1;
-        lost += u64::from(!matches!(packet.fate, Fate::Delivered(_)));
+        lost += u64::from(packet.arrived().is_none());
     }
     (all > 0).then(|| lost as f64 * 100.0 / all as f64)
 }

@@ -160,6 +160,21 @@ pub struct LinkPacket {
     pub ce: bool,
 }
 
+impl LinkPacket {
+    /// Returns when the packet arrived, or `None` if it did not arrive.
+    pub(crate) fn arrived(&self) -> Option<Time> {
+        match self.fate {
+            Fate::Delivered(at) => Some(at),
+            Fate::QueueDrop | Fate::Lost => None,
+        }
+    }
+
+    /// Returns the packet's delay on the link in ms, or `None` if it did not arrive.
+    pub(crate) fn delay_ms(&self) -> Option<f64> {
+        Some(self.arrived()?.since(self.entered).as_secs_f64() * 1e3)
+    }
+}
+
 /// The fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use mpdccp_units::Time;
 
-use crate::record::{Fate, FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
+use crate::record::{FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
 
 /// Length, in seconds, of the bins over which rates are averaged.
 pub(crate) const BIN_S: f64 = 0.1;
@@ -41,13 +41,8 @@ pub(crate) fn offered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, 
 
 /// Returns the rate delivered by a path.
 pub(crate) fn delivered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
-    rate(
-        to,
-        path.forward.packets.iter().filter_map(|p| match p.fate {
-            Fate::Delivered(at) => Some((seconds(run, at), p.bytes)),
-            Fate::QueueDrop | Fate::Lost => None,
-        }),
-    )
+    let arrived = |p: &LinkPacket| Some((seconds(run, p.arrived()?), p.bytes));
+    rate(to, path.forward.packets.iter().filter_map(arrived))
 }
 
 /// Returns the maximum length of the bottleneck's queue in each bin, in kB.
@@ -95,10 +90,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {
             let Some((_, seq)) = p.data.filter(|(flow, _)| usize::from(*flow) == index) else { continue };
-            let wire = match p.fate {
-                Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64() * 1e3),
-                Fate::QueueDrop | Fate::Lost => None,
-            };
+            let wire = p.delay_ms();
             let best = on.entry(seq).or_insert((path, wire));
             if best.1.is_none() {
                 *best = (path, wire);
@@ -120,10 +112,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
 pub(crate) fn on_wire(run: &RunRecord, index: usize) -> Vec<(f64, f64, usize)> {
     let Some(flow) = run.flows.get(index) else { return Vec::new() };
     let packets = crate::metrics::on_links(run, index, flow);
-    let took = |(path, p): (usize, &LinkPacket)| match p.fate {
-        Fate::Delivered(at) => Some((seconds(run, p.entered), at.since(p.entered).as_secs_f64() * 1e3, path)),
-        Fate::QueueDrop | Fate::Lost => None,
-    };
+    let took = |(path, p): (usize, &LinkPacket)| Some((seconds(run, p.entered), p.delay_ms()?, path));
     packets.filter_map(took).collect()
 }
 

@@ -9,7 +9,7 @@ use super::criterion::PACKET;
 use super::random_links::Point;
 use super::text::UPLOAD;
 use crate::estimate::{middle, sorted};
-use crate::record::{Fate, seconds};
+use crate::record::seconds;
 use crate::summary::Latency;
 use crate::{FlowRecord, Plan, RunRecord};
 
@@ -55,11 +55,7 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     };
     let packets: Vec<&crate::LinkPacket> =
         run.paths.iter().flat_map(|p| &p.forward.packets).filter(own).collect();
-    let delays = packets.iter().filter_map(|p| match p.fate {
-        Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64() * 1e3),
-        Fate::QueueDrop | Fate::Lost => None,
-    });
-    let delays: Vec<f64> = delays.collect();
+    let delays: Vec<f64> = packets.iter().filter_map(|p| p.delay_ms()).collect();
     let lost = 1.0 - delays.len() as f64 / (packets.len() as f64).max(1.0);
     // If no packet arrived, the latency is the whole judged time.
     let latency = |flow: &FlowRecord| {
@@ -163,7 +159,7 @@ pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LinkPacket, LinkRecord, PathRecord, ReceivedPacket, Scenario, SentPacket};
+    use crate::{Fate, LinkPacket, LinkRecord, PathRecord, ReceivedPacket, Scenario, SentPacket};
 
     #[test]
     fn a_transfer_lasts_until_its_last_packet() {
