@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::LabError;
 use crate::bounds::Tolerance;
 pub use crate::estimate::Agreement;
-use crate::estimate::{Estimate, agreement};
+use crate::estimate::{Estimate, agreement, paired};
 
 const FILE: &str = include_str!("../../../scenarios/agreement.toml");
 
@@ -141,10 +141,10 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
         };
         let (ours, theirs) = (of(&ours), of(&theirs));
         let both = |metric: &str| {
-            let value = |run: &Value| run["metrics"][metric].as_f64();
-            let other = |run: &Value| theirs.iter().find(|other| other["seed"] == run["seed"]);
-            let pairs: Vec<(f64, f64)> =
-                ours.iter().filter_map(|run| Some((value(run)?, value(other(run)?)?))).collect();
+            let value = |run: &Value| Some((run["seed"].as_u64()?, run["metrics"][metric].as_f64()?));
+            let [ours, theirs] =
+                [&ours, &theirs].map(|runs| runs.iter().filter_map(value).collect::<Vec<_>>());
+            let pairs = paired(&ours, &theirs);
             (!pairs.is_empty()).then_some(Both(pairs))
         };
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();

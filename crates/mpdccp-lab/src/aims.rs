@@ -2,7 +2,7 @@
 
 use crate::Scenario;
 use crate::bounds::Bounds;
-use crate::estimate::{Estimate, Verdict, paired};
+use crate::estimate::{Estimate, Verdict, difference, paired};
 use crate::scenario::Aim;
 use crate::summary::{Run, values};
 
@@ -28,14 +28,6 @@ pub(crate) fn judge(
     let Some(label) = &aim.not_above else { return Some(alone) };
     let others = all.iter().filter(|run| run.label == *label.as_ref() && run.cell == cell);
     let theirs = values(others, aim.metric.as_ref());
-    let beside = differences(ours, &theirs).map(|e| Bounds { min: None, max: Some(0.0) }.judge(e))?;
+    let beside = difference(&paired(ours, &theirs)).map(|e| Bounds { min: None, max: Some(0.0) }.judge(e))?;
     Some(alone.max(beside))
-}
-
-/// Estimates the difference between runs with the same seed.
-fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
-    let other = |seed| theirs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
-    let pairs: Vec<(f64, f64)> = ours.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect();
-    let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-    paired(&first, &second)
 }

@@ -153,12 +153,16 @@ pub(crate) fn over_all(verdict: Option<Verdict>, n: usize, of: usize) -> Option<
     if n < of { verdict.map(|verdict| verdict.max(Verdict::Open)) } else { verdict }
 }
 
-/// Pairs the values of `first` and `second` in order, and returns the median of the pairs' differences with
-/// its interval. Both values of a pair come from runs with the same seed. If the interval contains zero, the
-/// runs show no difference between the two measurements.
-pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
-    let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
-    Estimate::of(&differences)
+/// Returns the median of the pairs' differences with its interval. Both values of a pair come from runs with
+/// the same seed. If the interval contains zero, the runs show no difference between the two measurements.
+pub(crate) fn difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
+    Estimate::of(&pairs.iter().map(|(a, b)| a - b).collect::<Vec<_>>())
+}
+
+/// Returns the pairs of values with the same seed.
+pub(crate) fn paired(first: &[(u64, f64)], second: &[(u64, f64)]) -> Vec<(f64, f64)> {
+    let other = |seed| second.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
+    first.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect()
 }
 
 mpdccp_units::named! {
@@ -178,8 +182,8 @@ mpdccp_units::named! {
 /// if the whole interval of the median difference is within the difference that `allowed` returns for the
 /// second measurement's median. The result is open if there are too few runs for a 95 % interval.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
-    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {
+    let second: Vec<f64> = pairs.iter().map(|(_, theirs)| *theirs).collect();
+    let Some((difference, theirs)) = difference(pairs).zip(Estimate::of(&second)) else {
         return Agreement::Open;
     };
     let Some(interval) = difference.interval.filter(|i| i.coverage >= WANTED) else { return Agreement::Open };
@@ -271,9 +275,8 @@ mod tests {
 
     #[test]
     fn pairs_show_a_difference_that_their_spread_hides() {
-        let base = [10.0, 50.0, 30.0, 90.0, 70.0, 20.0];
-        let above: Vec<f64> = base.iter().map(|v| v + 1.0).collect();
-        let (low, high) = paired(&above, &base).unwrap().range();
+        let pairs = [10.0, 50.0, 30.0, 90.0, 70.0, 20.0].map(|v| (v + 1.0, v));
+        let (low, high) = difference(&pairs).unwrap().range();
         assert!(low > 0.0 && high < 2.0, "{low} {high}");
     }
 

@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 use crate::Scenario;
 use crate::comparison::{Comparison, Row, number};
 use crate::document::render;
-use crate::estimate::{Estimate, paired, word};
+use crate::estimate::{Estimate, difference, paired, word};
 use crate::scenario::Cell;
 
 /// Rate, in Mbit/s, above which a path counts as being in use.
@@ -75,16 +75,8 @@ fn compared(here: &[&Comparison]) -> Option<String> {
     let of =
         |label: &str| here.iter().find(|c| c.label == label)?.rows.iter().find(|r| r.metric == "app_p95_ms");
     let (two, five) = (of("ccid2")?, of("ccid5")?);
-    let other = |seed: u64| two.runs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
-    let pairs: Vec<(f64, f64)> = five
-        .runs
-        .iter()
-        .filter_map(|(seed, v)| Some((*v, other(*seed)?)))
-        .filter(|(_, two)| *two > 0.0)
-        .collect();
-    let (first, second): (Vec<f64>, Vec<f64>) =
-        pairs.iter().map(|(five, two)| (five / two * 100.0, 100.0)).unzip();
-    let change = paired(&first, &second)?;
+    let pairs = paired(&five.runs, &two.runs).into_iter().filter(|(_, two)| *two > 0.0);
+    let change = difference(&pairs.map(|(five, two)| (five / two * 100.0, 100.0)).collect::<Vec<_>>())?;
     let (low, high) = change.range();
     if low <= 0.0 && high >= 0.0 {
         return Some(
