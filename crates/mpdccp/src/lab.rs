@@ -90,8 +90,9 @@ pub(crate) struct Sweep {
     /// Number of parallel runs with the backends `sim` and `uml`. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// Do only every Nth run, starting with run I. `--merge` merges the N parts.
-    #[arg(long, value_name = "I/N", default_value = "1/1", conflicts_with = "merge")]
+    /// Do only every Nth run, starting with run I. Needs `--out`, with another file for each part. `--merge`
+    /// merges the N parts.
+    #[arg(long, value_name = "I/N", default_value = "1/1", conflicts_with = "merge", requires = "out")]
     shard: Shard,
     /// Run nothing; merge these CSV files written with `--shard`. For each x.csv, the file x.runs must be in
     /// the same directory.
@@ -276,5 +277,18 @@ fn sweep(args: &Sweep) -> Result<(), LabError> {
                 "{n} runs failed; run the command again to repeat only the failed runs"
             )))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::flags;
+
+    #[test]
+    fn a_part_of_a_sweep_needs_a_file_of_its_own() {
+        assert!(flags::<Sweep>(["s"]).is_ok() && flags::<Sweep>(["s", "--shard=1/2"]).is_err());
+        let args: Sweep = flags(["s", "--shard=1/2", "--out=part1/s.csv"]).unwrap();
+        assert_eq!(args.shard, "1/2".parse::<Shard>().unwrap());
     }
 }
