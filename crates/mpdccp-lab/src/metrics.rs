@@ -257,9 +257,8 @@ fn metrics(
     completion::completion(run).into_iter().for_each(|(name, value)| put(name, Some(value)));
     let rates: Vec<f64> = flows.iter().filter_map(|f| Some(f.phases.last()?.rx_mbps)).collect();
     if rates.len() > 1 {
-        let (total, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
-        put("total_mbps", Some(total));
-        put("jain", (squares > 0.0).then(|| total * total / (rates.len() as f64 * squares)));
+        put("total_mbps", Some(rates.iter().sum()));
+        put("jain", jain(&rates));
     }
     let Some(flow) = flow_stats(run, measured, phases) else { return out };
     let Some(last) = flow.phases.last() else { return out };
@@ -340,6 +339,12 @@ fn metrics(
         }
     }
     out
+}
+
+/// Returns Jain's fairness index of these rates, or `None` if all are zero.
+pub(crate) fn jain(rates: &[f64]) -> Option<f64> {
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
 /// Returns the indices of the measured flows.

@@ -140,8 +140,7 @@ pub(super) fn twin(label: &str) -> &'static str {
 }
 
 fn jain(f: &Figures) -> f64 {
-    let (sum, squares) = (f.mbps.iter().sum::<f64>(), f.mbps.iter().map(|r| r * r).sum::<f64>());
-    if squares > 0.0 { sum * sum / (f.mbps.len() as f64 * squares) } else { 0.0 }
+    crate::metrics::jain(&f.mbps).unwrap_or(0.0)
 }
 
 #[cfg(test)]
