@@ -5,7 +5,7 @@
     lab.runs("lab-out/paper-multipath-udp").groupby("label")["app_p95_ms"].median()
     lab.packets("lab-out/paper-multipath-udp", "ccid5")["app_latency_ms"].describe()
 
-The columns are those of the files: docs/summary.md names them.
+The columns are those of the files: docs/summary.md and docs/sweeps.md name them.
 """
 
 from __future__ import annotations
