@@ -337,8 +337,11 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         let message = "`owd` of a flow needs mode = \"direct\" or `via`; flows in the tunnel have the delay of its paths";
         return Err(at("owd", message.to_owned()));
     }
-    if f.share_congestion && s.mode != Mode::Direct {
-        return Err(at("share_congestion", "share_congestion needs mode = \"direct\"".to_owned()));
+    let sends_udp = s.mode == Mode::Direct && f.kind == FlowKind::Udp && !f.reverse;
+    for (key, set) in [("share_congestion", f.share_congestion), ("echo", f.echo)] {
+        if set && !sends_udp {
+            return Err(at(key, format!("`{key}` needs mode = \"direct\" and a udp flow from the client")));
+        }
     }
     if let Some(stop) = &f.stop_s
         && !(*stop.as_ref() > f.start_s && *stop.as_ref() <= duration)
@@ -366,9 +369,6 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         if let Some(message) = message {
             return Err(at("reverse", message.to_owned()));
         }
-    }
-    if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.reverse) {
-        return Err(at("echo", "`echo` needs mode = \"direct\" and a udp flow from the client".to_owned()));
     }
     if f.kind != FlowKind::Tcp && (f.ecn || f.loss_detection != LossDetection::Rack) {
         let key = if f.ecn { "ecn" } else { "loss_detection" };

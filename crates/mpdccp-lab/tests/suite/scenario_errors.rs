@@ -65,6 +65,12 @@ fn a_flow_that_cannot_be_reversed_says_why() {
         ("name = \"f\"", "name = \"f\"\nreverse = true", "t.toml:14: reverse", "the first flow"),
         ("ccid = 2", "tcp = \"cubic\"", "t.toml:22: reverse", "no variant with `tcp`"),
         (
+            "reverse = true",
+            "reverse = true\nshare_congestion = true",
+            "t.toml:23: share_congestion",
+            "a udp flow from the client",
+        ),
+        (
             "name = \"back\"\nkind = \"udp\"",
             "name = \"back\"\nkind = \"short\"",
             "t.toml:22: reverse",
