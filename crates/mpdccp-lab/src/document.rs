@@ -1,14 +1,13 @@
 //! A report as data: sections with figures, tables and sentences. The templates in `templates/` render it as
 //! HTML and Markdown.
 
-use std::fs;
 use std::path::Path;
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use crate::figures::{SCRIPT, STYLE, escape};
-use crate::{LabError, code};
+use crate::{LabError, code, files};
 
 /// Style sheet of a page, without its figures.
 const PAGE: &str = include_str!("../assets/report.css");
@@ -78,11 +77,9 @@ impl Document {
 
     /// Writes the HTML to `path`, and the Markdown next to it.
     pub(crate) fn write(&self, path: &Path) -> Result<(), LabError> {
-        for (path, text) in [(path, self.html()?), (&path.with_extension("md"), self.markdown()?)] {
-            fs::write(path, text)
-                .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
-        }
-        Ok(())
+        let (html, markdown) = (self.html()?, self.markdown()?);
+        files::write(path, html)?;
+        files::write(&path.with_extension("md"), markdown)
     }
 }
 

@@ -2,7 +2,6 @@
 //! files.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::comparison::{Comparison, compare};
@@ -14,7 +13,7 @@ use crate::runs::{Keep, Runs};
 use crate::scenario::{Cell, Scenario, Variant};
 use crate::store::{Kept, Store};
 use crate::summary::{Environment, Run, SCHEMA, Summary, distinct, medians};
-use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
+use crate::{Backend, LabError, Plan, RunRecord, code, export, files, series};
 
 /// The parts of a scenario to run, and the output directory.
 #[derive(Clone, Debug)]
@@ -49,11 +48,7 @@ pub struct Exports {
 
 impl Exports {
     fn write(self, plan: &Plan<'_>, run: &RunRecord, dir: &Path) -> Result<(), LabError> {
-        let put = |name: String, bytes: &[u8]| {
-            let path = dir.join(name);
-            fs::write(&path, bytes)
-                .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))
-        };
+        let put = |name: String, bytes: &[u8]| files::write(&dir.join(name), bytes);
         if self.qlog {
             put("run.qlog".to_owned(), export::qlog(run).as_bytes())?;
         }
@@ -118,10 +113,6 @@ pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Resu
     distinct(cells).into_iter().map(find).collect()
 }
 
-fn write(path: &Path, what: &str) -> Result<(), LabError> {
-    fs::write(path, what).map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))
-}
-
 /// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. If an error or an
 /// interruption stops the experiment, the output covers the runs that have finished.
 ///
@@ -177,8 +168,7 @@ pub fn run(
                 let Some(record) = runs.store.packets(&kept.key) else { continue };
                 let name = format!("{}_{label}_{}", cell.name, kept.run.repeat);
                 let dir = options.out.join("series").join(name);
-                series::write_csv(&record, *scenario.duration_s.as_ref(), &dir)
-                    .map_err(|e| LabError::failed("cannot write series", e))?;
+                series::write_csv(&record, *scenario.duration_s.as_ref(), &dir)?;
                 let plan = Plan { scenario, variant, cell, repeat: kept.run.repeat, seed: kept.key.seed };
                 options.exports.write(&plan, &record, &dir)?;
                 shown.extend(Some(record).filter(|_| Some(i) == typical));
@@ -236,7 +226,6 @@ fn draw(
         return Ok(None);
     }
     let dir = out.join("figures");
-    fs::create_dir_all(&dir).map_err(|e| LabError::failed(format!("cannot create {}", dir.display()), e))?;
     let labels: Vec<String> = shown.iter().map(|run| run.shown()).collect();
     let columns = shown.iter().zip(&labels).map(|(run, label)| Column { label, run });
     let columns: Vec<Column<'_>> = columns.collect();
@@ -293,10 +282,10 @@ fn conclude(
     };
     let json = serde_json::to_string_pretty(&summary)
         .map_err(|e| LabError::failed("cannot write summary.json", e))?;
-    write(&options.out.join("summary.json"), &(json + "\n"))?;
-    write(&options.out.join("summary.csv"), &summary.csv())?;
+    files::write(&options.out.join("summary.json"), json + "\n")?;
+    files::write(&options.out.join("summary.csv"), summary.csv())?;
     let comparisons = compare(scenario, &summary.runs);
     let report = options.out.join("report.html");
-    write(&report, &report::document(scenario, &summary, &comparisons, &figures).html()?)?;
+    files::write(&report, report::document(scenario, &summary, &comparisons, &figures).html()?)?;
     Ok(Outcome { summary, comparisons, figures, report })
 }

@@ -17,6 +17,7 @@ pub mod estimate;
 pub mod experiment;
 pub mod export;
 pub mod figures;
+mod files;
 mod friendliness;
 pub mod judge;
 mod links;

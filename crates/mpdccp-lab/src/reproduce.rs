@@ -64,8 +64,6 @@ pub fn run(
         .iter()
         .filter(|section| options.only.is_empty() || options.only.iter().any(|name| called(section, name)))
         .collect();
-    fs::create_dir_all(&options.out)
-        .map_err(|e| LabError::failed(format!("cannot create {}", options.out.display()), e))?;
     let report = options.out.join("report.html");
     let sim = Sim::default();
     let command = options::command(name_or_file, backend.name(), options);

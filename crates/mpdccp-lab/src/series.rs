@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use mpdccp_units::Time;
 
 use crate::record::{FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
+use crate::{LabError, files};
 
 /// Length, in seconds, of the bins over which rates are averaged.
 pub(crate) const BIN_S: f64 = 0.1;
@@ -124,8 +123,7 @@ fn cell(value: Option<f64>) -> String {
 ///
 /// # Errors
 /// Fails if a file cannot be written.
-pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
+pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> Result<(), LabError> {
     let path_name = |i: usize| run.paths.get(i).map_or("", |p| p.name.as_str());
     for (i, flow) in run.flows.iter().enumerate() {
         let mut out = "seq,sent_s,received_s,path,app_latency_ms,wire_latency_ms\n".to_owned();
@@ -134,14 +132,14 @@ pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()>
             let (received, app, wire) = (cell(j.received), cell(j.app_ms()), cell(j.wire_ms));
             let _ = writeln!(out, "{},{:.6},{received},{path},{app},{wire}", j.seq, j.sent);
         }
-        fs::write(dir.join(format!("packets-{}.csv", flow.name)), out)?;
+        files::write(&dir.join(format!("packets-{}.csv", flow.name)), out)?;
         let mut out = "t_s,rx_mbps\n".to_owned();
         for (t, mbps) in received(run, flow, duration_s) {
             let _ = writeln!(out, "{t:.2},{mbps:.4}");
         }
-        fs::write(dir.join(format!("flow-{}.csv", flow.name)), out)?;
+        files::write(&dir.join(format!("flow-{}.csv", flow.name)), out)?;
         for (end, text) in &flow.output {
-            fs::write(dir.join(format!("output-{}-{end}.txt", flow.name)), text)?;
+            files::write(&dir.join(format!("output-{}-{end}.txt", flow.name)), text)?;
         }
     }
     for path in &run.paths {
@@ -151,7 +149,7 @@ pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()>
         for (((t, tx), (_, rx)), (_, queue)) in rows {
             let _ = writeln!(out, "{t:.2},{tx:.4},{rx:.4},{:.0}", queue * 1e3);
         }
-        fs::write(dir.join(format!("path-{}.csv", path.name)), out)?;
+        files::write(&dir.join(format!("path-{}.csv", path.name)), out)?;
     }
     let mut out = "t_s,path,phase,cwnd_bytes,inflight_bytes,pacing_mbps,delivery_mbps,btlbw_mbps,srtt_ms,min_rtt_ms,lost,\
                    queue_packets,queue_ms,app_limited\n"
@@ -176,5 +174,5 @@ pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()>
             u8::from(row.app_limited),
         );
     }
-    fs::write(dir.join("cc.csv"), out)
+    files::write(&dir.join("cc.csv"), out)
 }

@@ -2,15 +2,13 @@
 //! inputs are the same.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::summary::Run;
-use crate::{Backend, LabError, Plan, RunRecord, code};
+use crate::{Backend, LabError, Plan, RunRecord, code, files};
 
 /// Points of each series, by name.
 pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
@@ -78,7 +76,7 @@ pub struct Kept {
 pub fn pack<'a>(file: &Path, runs: impl Iterator<Item = &'a Kept>) -> Result<(), LabError> {
     let lines: Result<Vec<String>, _> = runs.map(serde_json::to_string).collect();
     let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("cannot store runs", e))?;
-    fs::write(file, text).map_err(|e| LabError::failed(format!("cannot write {}", file.display()), e))
+    files::write(file, text)
 }
 
 /// A directory of finished runs.
@@ -125,10 +123,10 @@ impl Store {
         };
         if let Some(record) = packets {
             let bytes = postcard::to_stdvec(record).map_err(|e| failed(&e))?;
-            self.whole(&self.file(&kept.key, "packets"), &bytes).map_err(|e| failed(&e))?;
+            files::whole(&self.file(&kept.key, "packets"), &bytes).map_err(|e| failed(&e))?;
         }
         let text = serde_json::to_vec(kept).map_err(|e| failed(&e))?;
-        self.whole(&self.file(&kept.key, "json"), &text).map_err(|e| failed(&e))
+        files::whole(&self.file(&kept.key, "json"), &text).map_err(|e| failed(&e))
     }
 
     /// Imports the runs that [`pack`] wrote into `from`.
@@ -145,19 +143,6 @@ impl Store {
             let kept: Kept = serde_json::from_str(line).map_err(|e| failed(&e))?;
             self.keep(&kept, None)
         })
-    }
-
-    /// Writes a file under another name and then renames it, so that an existing file is always complete. The
-    /// name is a new one, because another process or thread may make the same run at the same time: two
-    /// points of a sweep over another variant's settings are the same run. After an error, such as a full
-    /// disk, nothing is left.
-    fn whole(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        // The umask reduces these permissions.
-        let permissions = Permissions::from_mode(0o666);
-        let mut part = tempfile::Builder::new().permissions(permissions).tempfile_in(&self.dir)?;
-        part.write_all(bytes)?;
-        part.persist(file)?;
-        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::runs::{Event, Keep, Runs, What};
 use crate::scenario::{Point, Scenario};
 use crate::store::{self, Kept, Store};
 use crate::summary::{Flow, distinct};
-use crate::{Backend, LabError, Plan, RunRecord, Sample};
+use crate::{Backend, LabError, Plan, RunRecord, Sample, files};
 
 /// Options of a sweep.
 #[derive(Clone, Debug)]
@@ -210,8 +210,7 @@ pub fn run(
     outcome.made = made.len() - outcome.found;
     let Some(sweep) = &scenario.sweep else { return stopped.map_or(Ok(outcome), Err) };
     let parameters: Vec<String> = sweep.parameters.keys().cloned().collect();
-    std::fs::write(&options.out, csv(&parameters, &made))
-        .map_err(|e| LabError::failed(format!("cannot write {}", options.out.display()), e))?;
+    files::write(&options.out, csv(&parameters, &made))?;
     store::pack(&packed(&options.out), made.iter().map(|(_, kept)| kept))?;
     outcome.medians = medians(&made, &sweep.show);
     outcome.table = table(&parameters, &sweep.show, &outcome.medians);

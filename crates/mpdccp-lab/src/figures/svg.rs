@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::range::{Range, label};
 use super::thin::thin;
 use super::{Figure, Panel, Series, Shape};
-use crate::LabError;
+use crate::{LabError, files};
 
 /// Style sheet for the head of a report, and for each SVG file.
 pub(crate) const STYLE: &str = include_str!("../../assets/figure.css");
@@ -85,8 +85,7 @@ impl Figure {
         let mut path = stem.as_os_str().to_owned();
         path.push(".svg");
         let path = PathBuf::from(path);
-        std::fs::write(&path, self.svg())
-            .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
+        files::write(&path, self.svg())?;
         Ok(self.html())
     }
 

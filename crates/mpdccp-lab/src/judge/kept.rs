@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::figures::Figures;
 use super::random_links::{Distribution, Point};
-use crate::LabError;
+use crate::{LabError, files};
 
 /// Hash of the sources that influence a reference's run, without the sources of BBR.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
@@ -63,13 +63,7 @@ impl<'a> Kept<'a> {
             return Ok(figures);
         }
         let figures = run()?;
-        let json = json(&figures)?;
-        // Write the file under another name first, so that other processes never read a partial file.
-        let begun = self.dir.join(format!("{hash}.{}", std::process::id()));
-        fs::create_dir_all(self.dir)
-            .and_then(|()| fs::write(&begun, json))
-            .and_then(|()| fs::rename(&begun, &path))
-            .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
+        files::write(&path, json(&figures)?)?;
         Ok(figures)
     }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::figures::Figures;
 use super::kernel::{Pair, VALUES};
 use super::verdict::Verdict;
-use crate::LabError;
 use crate::estimate::{middle, percentile, sorted};
+use crate::{LabError, files};
 
 /// Number of points that the report lists for each variant: those with the lowest ratios.
 const WORST: usize = 10;
@@ -78,13 +78,9 @@ fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>>
 /// Writes `judge.json` and `judge.md`, and returns the text of the latter.
 pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Result<String, LabError> {
     let text = text(judged, before.map(|before| &before.rows[..]));
-    fs::create_dir_all(out).map_err(|e| LabError::failed(format!("cannot create {}", out.display()), e))?;
     let json = serde_json::to_string(judged).map_err(|e| LabError::failed("cannot write JSON", e))?;
-    for (name, content) in [("judge.json", &json), ("judge.md", &text)] {
-        let path = out.join(name);
-        fs::write(&path, content)
-            .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
-    }
+    files::write(&out.join("judge.json"), json)?;
+    files::write(&out.join("judge.md"), &text)?;
     Ok(text)
 }
 

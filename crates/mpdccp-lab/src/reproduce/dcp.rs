@@ -5,7 +5,6 @@ mod experiments;
 mod row;
 mod sections;
 
-use std::fs;
 use std::path::PathBuf;
 
 use toml::Value;
@@ -85,8 +84,6 @@ pub(super) fn run(
         return Err(LabError::Failed(why));
     }
     let figures = options.out.join("figures");
-    fs::create_dir_all(&figures)
-        .map_err(|e| LabError::failed(format!("cannot create {}", figures.display()), e))?;
     let report = options.out.join("report.html");
     Document {
         warnings,
