@@ -55,6 +55,8 @@ pub struct Pair {
     pub cell: String,
     /// Label of the variant.
     pub label: String,
+    /// Whether all runs have the same inputs, apart from backend and seed.
+    pub same_inputs: bool,
     /// Rates received, Mbit/s.
     pub rx_mbps: Both,
     /// Median latencies, or `None` if one directory has none.
@@ -148,7 +150,10 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
             (!pairs.is_empty()).then_some(Both(pairs))
         };
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let inputs = |run: &Value| text(&run["resolved_hash"]);
+        let first = ours.first().map(inputs);
         Some(Pair {
+            same_inputs: ours.iter().chain(&theirs).map(inputs).all(|inputs| Some(inputs) == first),
             scenario: text(&a["scenario"]),
             cell: text(&m["cell"]),
             label: text(&m["label"]),
@@ -198,6 +203,10 @@ pub fn as_text(pairs: &[Pair]) -> String {
         each.collect::<Vec<_>>().join(", ")
     };
     let Allowed { tunnel, tcp } = allowed();
+    let others = pairs.iter().filter(|p| !p.same_inputs).count();
+    if others > 0 {
+        out += &format!("\nRows whose inputs differ because the scenario changed: {others}.\n");
+    }
     out + &format!(
         "\nThe table compares runs with the same seeds. For each metric, it shows the value in the first directory, the value in the second, and the difference in per cent. The 95 % interval \
          of the difference lies within the tolerance ({}; TCP: {}) in {} of {} rows. {} rows are open: the runs differ too much, or are fewer than the six pairs that an interval needs. {} \

@@ -65,6 +65,7 @@ fn pair(rx: &[f64], p50: &[f64], p95: &[f64]) -> Pair {
         scenario: "s".to_owned(),
         cell: "c".to_owned(),
         label: "tcp-reno".to_owned(),
+        same_inputs: true,
         rx_mbps: both(rx, 10.0),
         p50_ms: Some(both(p50, 20.0)),
         p95_ms: Some(both(p95, 50.0)),
@@ -91,6 +92,12 @@ fn a_few_runs_show_no_agreement() {
     summary(&a, "s", &[("ccid2", 10.4, 5.0)]);
     summary(&b, "s", &[("ccid2", 10.0, 5.0)]);
     assert_eq!(pairs(&a, &b).unwrap()[0].agreement(), Agreement::Apart);
+    let differ = || as_text(&pairs(&a, &b).unwrap()).contains("because the scenario changed: 1.");
+    assert!(!differ());
+    let changed = fs::read_to_string(b.join("summary.json")).unwrap();
+    let changed = changed.replace("\"seed\":0", "\"resolved_hash\":\"of another rate\",\"seed\":0");
+    fs::write(b.join("summary.json"), changed).unwrap();
+    assert!(differ());
     summary(&b, "another", &[("ccid2", 10.0, 5.0)]);
     let error = pairs(&a, &b).unwrap_err();
     assert!(matches!(&error, LabError::Wrong(why) if why.contains("in common")), "{error}");
