@@ -125,6 +125,17 @@ pub fn run(
     options: &Options,
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
+    let (outcome, failure) = partly(scenario, backend, options, watch)?;
+    failure.map_or(Ok(outcome), Err)
+}
+
+/// Like [`run`], but if some runs have finished, returns the error with their outcome.
+pub(crate) fn partly(
+    scenario: &Scenario,
+    backend: &dyn Backend,
+    options: &Options,
+    watch: &(dyn Fn(Event<'_>) + Sync),
+) -> Result<(Outcome, Option<LabError>), LabError> {
     let mut variants = choose_variants(scenario, &options.only)?;
     let cells = choose_cells(scenario, &options.cells)?;
     let lacking = leave_out(scenario, backend, &mut variants, watch);
@@ -178,8 +189,7 @@ pub fn run(
     }
     let made_by = made.iter().flat_map(|kept| kept.key.made_by.clone()).collect();
     let all = made.into_iter().map(|kept| kept.run).collect();
-    let outcome = conclude(scenario, (backend.name(), made_by), options, all, figures)?;
-    failure.map_or(Ok(outcome), Err)
+    Ok((conclude(scenario, (backend.name(), made_by), options, all, figures)?, failure))
 }
 
 /// Removes the variants that the backend does not support. Returns the missing prerequisite of the last

@@ -85,7 +85,13 @@ fn runs(
         out: out.to_owned(),
         exports: experiment::Exports::default(),
     };
-    let outcome = experiment::run(scenario, backend, &chosen, &|event| watch(Progress::Run(event)))?;
+    let (outcome, failure) =
+        experiment::partly(scenario, backend, &chosen, &|event| watch(Progress::Run(event)))?;
+    let failed = match failure {
+        Some(LabError::Failed(why)) => Some(why),
+        Some(e) => return Err(e),
+        None => None,
+    };
     let n = outcome.comparisons.iter().map(|c| c.n).min().unwrap_or(0);
     let mut section = Section { about: about(scenario, backend, n, options.seed), ..Section::default() };
     if !spec.alone.is_empty() {
@@ -109,6 +115,10 @@ fn runs(
         section.sentences.extend(own.sentences);
     }
     section.tables.extend(of_comparisons(&outcome.comparisons, &spec.metrics));
+    if let Some(why) = failed {
+        watch(Progress::Failed(&why));
+        section.sentences.push(format!("At least one run failed: {why}."));
+    }
     Ok(section)
 }
 

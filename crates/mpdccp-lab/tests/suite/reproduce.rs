@@ -131,4 +131,10 @@ sweep = { "path.*.owd" = ["5 ms", "10 ms"] }
     assert_eq!(failed, 1);
     let report = std::fs::read_to_string(report.unwrap().with_extension("md")).unwrap();
     assert!(report.contains(",5 ms failed: broken") && report.contains("| 10 ms |"), "{report}");
+    let (before, _) = text.split_once("sweep =").unwrap();
+    std::fs::write(&set, format!("{before}runs = 2\n")).unwrap();
+    let (failed, report) = attempt(set.to_str().unwrap(), 0..1);
+    assert_eq!(failed, 1);
+    let report = std::fs::read_to_string(report.unwrap().with_extension("md")).unwrap();
+    assert!(report.contains("run failed: broken.") && report.contains("medians of 1 run,"), "{report}");
 }
