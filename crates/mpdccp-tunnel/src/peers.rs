@@ -150,6 +150,17 @@ impl Peers {
         self.sessions.remove(&session);
     }
 
+    /// Closes the session of a peer that has no path left, if there is a session.
+    pub(crate) fn close_session(&mut self, cx: &mut Cx<'_>, number: usize) {
+        let peer = &mut self.list[number];
+        if let Some(session) = peer.session {
+            cx.endpoint.close(cx.now, session);
+            peer.report_down(cx, "its last path is closed");
+            peer.on_closed(cx);
+            self.forget(session);
+        }
+    }
+
     /// Starts the connection attempts that are due, and gives up those whose time limit has passed. Returns
     /// the peers whose attempts failed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Vec<usize> {

@@ -313,8 +313,7 @@ impl Paths {
     }
 
     /// Closes a path and removes it. Closing the last path also closes the session. But if the path will open
-    /// again elsewhere (`moves`), an open multipath session stays, so that no connection is lost. A client of
-    /// several servers opens a new one instead, because it leaves a server that is silent for a moment.
+    /// again elsewhere (`moves`), an open multipath session stays, so that no connection is lost.
     pub(crate) fn close(
         &mut self,
         cx: &mut Cx<'_>,
@@ -324,17 +323,12 @@ impl Paths {
     ) -> OpenPath {
         let id = peers[number].path_id(cx, &peers[number].paths[at].spec.name);
         let multipath = peers[number].status(cx).is_some_and(|status| status.multipath);
-        let stays = moves && multipath && peers[number].opened.is_some() && peers[number].cfg.servers() <= 1;
+        let stays = moves && multipath && peers[number].opened.is_some();
         let path = peers[number].paths.remove(at);
-        if let Some(session) = peers[number].session {
-            if peers[number].paths.is_empty() && !stays {
-                cx.endpoint.close(cx.now, session);
-                peers[number].report_down(cx, "its last path is closed");
-                peers[number].on_closed(cx);
-                peers.forget(session);
-            } else if let Some(id) = id {
-                cx.endpoint.remove_path(cx.now, session, id);
-            }
+        if peers[number].paths.is_empty() && !stays {
+            peers.close_session(cx, number);
+        } else if let (Some(session), Some(id)) = (peers[number].session, id) {
+            cx.endpoint.remove_path(cx.now, session, id);
         }
         self.retire(cx, peers[number].name(), &path);
         path

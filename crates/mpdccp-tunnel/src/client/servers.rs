@@ -50,6 +50,8 @@ pub(crate) fn next(
         let path = paths.close(cx, peers, (number, 0), false);
         peers[number].waiting.push(WaitingPath::again(&path));
     }
+    // The only path may have been closed before, in order to move to another interface or address.
+    peers.close_session(cx, number);
     // Drop waiting paths to addresses that the former server advertised.
     peers[number].waiting.retain(|path| !path.spec.advertised);
     paths.open(cx, peers);

@@ -243,17 +243,34 @@ fn a_path_does_not_inherit_the_outage_of_another_path_in_the_last_session() {
 /// A modem that registers again may get another name. It is the client's only line.
 #[test]
 fn connections_outlive_the_move_of_the_only_path_to_another_interface() {
-    let file =
-        ClientFile { interface: "p*", second: None, extra: STREAMS.into(), ..ClientFile::of_one_server() };
-    let mut world = world_of(file, STREAMS);
-    let [near, far] = world.open(1_000);
+    for servers in [ClientFile::of_one_server(), ClientFile::new()] {
+        let file = ClientFile { interface: "p*", second: None, extra: STREAMS.into(), ..servers };
+        let mut world = world_of(file, STREAMS);
+        let [near, far] = world.open(1_000);
+        world.change(0, "p0", |access| access.up = false);
+        world.run(SECOND * 10);
+        assert!(world.hosts[0].sockets.values().all(|socket| socket.interface == "p1"));
+        world.says(0, Event::Data(near, b"ask".to_vec()));
+        assert_eq!(world.told(SERVERS[0]), [Told::Data(far, b"ask".to_vec())]);
+        let log = &world.hosts[0].log;
+        let opened = log.iter().filter(|line| line.contains("session open")).count();
+        assert_eq!(opened, 1, "the session must stay open: {log:?}");
+    }
+}
+
+/// The host may take a while to open the socket at the new place.
+#[test]
+fn a_client_whose_only_path_moves_for_too_long_goes_to_the_next_server() {
+    let file = ClientFile { interface: "p*", second: None, ..ClientFile::new() };
+    let mut world = up_with([file, ClientFile::new()], "");
+    world.hosts[0].slow = true;
     world.change(0, "p0", |access| access.up = false);
-    world.run(SECOND * 10);
-    assert!(world.hosts[0].sockets.values().all(|socket| socket.interface == "p1"));
-    world.says(0, Event::Data(near, b"ask".to_vec()));
-    assert_eq!(world.told(SERVERS[0]), [Told::Data(far, b"ask".to_vec())]);
+    world.run(SECOND * 3);
+    world.hosts[0].hurry(world.now);
+    world.run(SECOND * 5);
     let log = &world.hosts[0].log;
-    assert!(log.iter().all(|line| !line.contains("open again")), "the session must stay open: {log:?}");
+    assert_eq!(world.server_of(0), Some(SERVERS[1]), "{log:?}");
+    assert_eq!(log.iter().filter(|line| line.contains("switching")).count(), 1, "{log:?}");
 }
 
 /// Behind a load balancer, servers ignore handshakes that name another server.
