@@ -27,7 +27,7 @@ const SENDS: u32 = 3;
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
 /// First and longest wait before the next attempt.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// How often to check whether the system would now choose a different source address.
+/// How often to check whether a new connection would have another source address or interface.
 const LOOK: Duration = Duration::from_millis(500);
 
 enum Link {
@@ -160,12 +160,12 @@ impl TlsClient {
             self.looked_at = now;
             let Link::Tls(connection) = &self.link else { return };
             let from = connection.stream.local_addr().map(|addr| addr.ip().to_canonical());
-            // If this host has moved to another network, the old connection would only time out, so replace
-            // it.
+            // If this host has moved to another network or has a new interface, the old connection would only
+            // time out, so replace it.
             if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
-                && from != source.to_canonical()
+                && (from != source.to_canonical() || !connection.is_on(self.bind.interface.as_deref()))
             {
-                self.fail(now, "this host's address has changed", "tls_moved");
+                self.fail(now, "this host's address or interface has changed", "tls_moved");
                 self.retry_at = now;
             }
         }

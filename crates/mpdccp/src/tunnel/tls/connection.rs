@@ -78,6 +78,13 @@ impl Connection {
         !self.tls.is_handshaking()
     }
 
+    /// Returns whether the connection is bound to the interface that has this name now. If the interface was
+    /// removed and created again, the kernel reports no name for the connection's interface.
+    pub(super) fn is_on(&self, interface: Option<&str>) -> bool {
+        let bound = socket2::SockRef::from(&self.stream).device().ok().flatten();
+        bound.as_deref() == interface.map(str::as_bytes)
+    }
+
     /// Returns whether data is waiting for room in the kernel's buffer.
     pub(super) fn is_full(&self) -> bool {
         self.tls.wants_write()

@@ -265,6 +265,24 @@ fn a_host_that_moved_connects_again() {
     assert_eq!((drops(&client, "tls_moved"), client.ready), (1, true));
 }
 
+/// The connection is not bound to the interface that has the name now, as after the interface was removed and
+/// created again.
+#[test]
+fn a_connection_on_a_former_interface_is_replaced() {
+    let host = Host::new();
+    let (mut client, _first) = connected(&host, &path(host.addr().port()));
+    client.bind.interface = Some("lo".into());
+    let looked = client.looked_at;
+    client.step(looked + LOOK);
+    assert_eq!(drops(&client, "tls_moved"), 1);
+    // The new connection is bound to the interface, so it stays.
+    let _second = run(&mut client, host.accept());
+    until(&mut client, |client| client.ready);
+    let looked = client.looked_at;
+    client.step(looked + LOOK);
+    assert_eq!((drops(&client, "tls_moved"), client.ready), (1, true));
+}
+
 #[test]
 fn a_path_that_is_down_goes_to_the_server_of_its_session() {
     let [chosen, own] = [Host::new(), Host::new()];
