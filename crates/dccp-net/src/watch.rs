@@ -34,13 +34,17 @@ impl HostWatch {
         Ok(HostWatch { socket })
     }
 
-    /// Discards the messages. It does no harm to lose messages, because the caller reads the current state
-    /// from the system.
-    pub fn drain(&self) {
-        let mut buffer = [0; 16_384];
-        while let Ok(1..) | Err(nix::Error::ENOBUFS | nix::Error::EINTR) =
-            recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())
-        {}
+    /// Reads all messages. Returns the indices of the interfaces that were switched on. For everything else,
+    /// the caller reads the current state from the system, so it does no harm to lose messages.
+    pub fn drain(&self) -> Vec<u32> {
+        let (mut buffer, mut on) = ([0; 16_384], Vec::new());
+        loop {
+            match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+                Ok(len @ 1..) => on.extend(switched_on(&buffer[..len])),
+                Err(nix::Error::ENOBUFS | nix::Error::EINTR) => {}
+                Ok(0) | Err(_) => return on,
+            }
+        }
     }
 }
 
@@ -48,6 +52,24 @@ impl AsFd for HostWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Returns the indices of the interfaces that were switched on according to rtnetlink(7) messages.
+fn switched_on(messages: &[u8]) -> Vec<u32> {
+    let u16_at = |at: usize| Some(u16::from_ne_bytes(*messages.get(at..)?.first_chunk()?));
+    let u32_at = |at: usize| Some(u32::from_ne_bytes(*messages.get(at..)?.first_chunk()?));
+    let (mut on, mut at) = (Vec::new(), 0);
+    while let (Some(len), Some(kind)) = (u32_at(at), u16_at(at + 4)) {
+        // The header has 16 bytes. Index, flags and the mask of changed flags follow after 4 more bytes.
+        if let (libc::RTM_NEWLINK, Some(index), Some(flags), Some(changed)) =
+            (kind, u32_at(at + 20), u32_at(at + 24), u32_at(at + 28))
+            && flags & changed & libc::IFF_UP.cast_unsigned() != 0
+        {
+            on.push(index);
+        }
+        at += (len as usize).max(16).next_multiple_of(4);
+    }
+    on
 }
 
 /// Checks that the socket's interface or address exists and has link (carrier).
@@ -173,6 +195,27 @@ mod tests {
         let mtu = |name| mtu(&socket, name);
         assert_eq!(mtu(&name).unwrap(), told.trim().parse::<u32>().unwrap().min(65_535) as u16);
         assert!(mtu("no-such-device").is_err() && holder([192, 0, 2, 99].into()).is_err());
+    }
+
+    #[test]
+    fn an_interface_that_was_switched_on_is_found_among_the_messages() {
+        let up = libc::IFF_UP.cast_unsigned();
+        let message = |kind: u16, words: [u32; 4]| {
+            let mut bytes = [36u32.to_ne_bytes(), [0; 4], [0; 4], [0; 4]].concat();
+            bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+            bytes.extend(words.iter().chain(&[0]).flat_map(|word| word.to_ne_bytes()));
+            bytes
+        };
+        let messages = [
+            message(libc::RTM_NEWLINK, [0, 7, up, up]),
+            message(libc::RTM_NEWLINK, [0, 8, up, 0]),
+            message(libc::RTM_NEWLINK, [0, 9, 0, up]),
+            message(libc::RTM_NEWADDR, [0, 10, up, up]),
+            message(libc::RTM_NEWLINK, [0, 11, up | 2, !0]),
+        ];
+        let bytes = messages.concat();
+        assert_eq!(switched_on(&bytes), [7, 11]);
+        (0..bytes.len()).for_each(|len| assert!(switched_on(&bytes[..len]).len() < 3));
     }
 
     #[test]

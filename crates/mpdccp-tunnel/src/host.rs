@@ -40,6 +40,9 @@ pub enum HostEvent {
     },
     /// Interfaces, addresses or routes of this host changed.
     Changed,
+    /// The interface was switched on. When it was switched off, the kernel deleted its routes and its IPv6
+    /// addresses.
+    SwitchedOn,
     /// The interface has the new addresses, or setting them failed.
     AddressesSet(Result<(), String>),
     /// The interface has the new MTU, or setting it failed.

@@ -76,6 +76,12 @@ impl SessionRoutes {
         self.set.extend((!after.is_empty()).then_some((number, after)));
     }
 
+    /// Sets all routes again, because the kernel deleted them.
+    pub(crate) fn renew(&self, cx: &mut Cx<'_>) {
+        let all: Vec<IpNet> = self.set.values().flatten().copied().collect();
+        change(cx, &all, &all, true);
+    }
+
     /// Applies a new configuration to the routes. The routes of a client in a short outage stay.
     pub(crate) fn reload(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         let open = |number: &usize| peers.get(*number).filter(|peer| peer.session.is_some());

@@ -362,6 +362,12 @@ impl Tunnel {
                 self.paths.on_resolved(cx, &mut self.peers, &name, answer);
             }
             HostEvent::Changed => self.watch.on_change(now, self.cfg.is_client()),
+            HostEvent::SwitchedOn => {
+                if self.shard.is_first() {
+                    self.assigned.renew(cx);
+                }
+                self.session_routes.renew(cx);
+            }
             HostEvent::AddressesSet(result) => {
                 if let Some(peer) = self.peers.iter().next() {
                     self.assigned.on_set(cx, peer, result);

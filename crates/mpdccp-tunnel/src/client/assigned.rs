@@ -116,7 +116,10 @@ impl Assigned {
 
     /// Handles the host's answer: the interface has the assigned addresses, or setting them failed.
     pub(crate) fn on_set(&mut self, cx: &mut Cx<'_>, peer: &Peer, result: Result<(), String>) {
-        let Some((gift, told)) = self.setting.take() else { return };
+        let Some((gift, told)) = self.setting.take() else {
+            // The addresses were set again after the interface had been off.
+            return result.unwrap_or_else(|why| cx.out.warn(why));
+        };
         let before = self.routes(cx.cfg);
         if let Err(why) = result {
             // The host has restored the old addresses, but the kernel may have deleted their routes.
@@ -135,6 +138,16 @@ impl Assigned {
             nets => format!("; routes to {}", list(nets)),
         };
         cx.out.info(format!("peer {}: the server assigned {}{told}", peer.name(), list(&self.nets)));
+    }
+
+    /// Sets the IPv6 addresses and all routes again, because the kernel deleted them.
+    pub(crate) fn renew(&self, cx: &mut Cx<'_>) {
+        let add: Vec<IpNet> = self.nets.iter().filter(|net| net.addr().is_ipv6()).copied().collect();
+        if !add.is_empty() {
+            cx.out.push(Action::SetAddresses { remove: Vec::new(), add });
+        }
+        let routes = self.routes(cx.cfg);
+        routes::change(cx, &routes, &routes, true);
     }
 
     /// Logs why the client does not use the new addresses, but the same reason only once.

@@ -4,7 +4,7 @@ use crate::host::{BOTH_VERSIONS, UNIX};
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up, up_with};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Prio;
-use mpdccp_tunnel::{Answer, Command, StateFile};
+use mpdccp_tunnel::{Answer, Command, HostEvent, StateFile};
 use mpdccp_units::Duration;
 use std::net::IpAddr;
 
@@ -131,6 +131,22 @@ fn routes_follow_the_sessions() {
     world.run(Duration::from_secs(10));
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
+}
+
+#[test]
+fn routes_and_addresses_come_back_after_the_interface_was_off() {
+    let file = ClientFile { v6: true, ..ClientFile::new() };
+    let mut world = up_with([file, ClientFile::new()], "routes = \"sessions\"");
+    let now = world.now;
+    for number in [0, SERVERS[0]] {
+        let host = &mut world.hosts[number];
+        let before = (host.routes.clone(), host.addresses.clone());
+        assert!(!before.0.is_empty());
+        host.routes.clear();
+        host.addresses.retain(|net| net.addr().is_ipv4());
+        host.tell(now, HostEvent::SwitchedOn);
+        assert_eq!((host.routes.clone(), host.addresses.clone()), before);
+    }
 }
 
 /// Routers take seconds to react when a route disappears and returns, so a short outage must not remove the

@@ -21,6 +21,7 @@ use mpdccp_tunnel::{
     Action, Answer, Command, DropReason, HostEvent, Marker, Outcome, Packet, Setup, ShardMessage, Tunnel,
 };
 use mpdccp_units::{Duration, Time};
+use nix::net::if_::if_nametoindex;
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -391,7 +392,11 @@ impl App for TunnelApp {
 
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
         if index == HOST {
-            self.watch.drain();
+            let on = self.watch.drain();
+            let own = if_nametoindex(self.tunnel.config().interface.as_str());
+            if own.is_ok_and(|own| on.contains(&own)) {
+                self.on_host(core, now, HostEvent::SwitchedOn);
+            }
             core.net.capture.iter_mut().for_each(Capture::forget_sources);
             return self.on_host(core, now, HostEvent::Changed);
         }

@@ -1,7 +1,7 @@
 //! Tests what a tunnel does to its host: name servers, the hook program, and traffic that bypasses the
 //! tunnel. The tunnel must leave nothing behind.
 
-use crate::common::{Bed, bed, inside, printed, run, set_mode, wait_for};
+use crate::common::{Bed, CLIENT, SERVER, bed, inside, ip, printed, run, set_mode, wait_for};
 use rustix::process::Signal;
 
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
@@ -59,6 +59,22 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
             .flatten()
             .any(|f| f.file_name().to_string_lossy().contains("resolv"))
     );
+}
+
+/// The kernel deletes the routes and the IPv6 addresses of an interface that is switched off.
+#[test]
+fn routes_and_addresses_come_back_after_the_interface_was_off() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let c = bed.space[0].clone();
+    let shown = |what: &str| ip(&format!("-n {c} {what} show dev tunC"));
+    let has = || shown("-4 route").contains("10.72.0.0/16") && shown("-6 address").contains(CLIENT[1]);
+    assert!(has());
+    ip(&format!("-n {c} link set tunC down"));
+    assert!(!has());
+    ip(&format!("-n {c} link set tunC up"));
+    wait_for("the routes and addresses", has);
+    wait_for("the server answers", || bed.ping(SERVER[1]));
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Server {
         let within = |within: &IpNet| {
             within.contains(net) && (within.prefix_len() > 0 || net.prefix_len() == net.max_prefix_len())
         };
-        self.cfg.addresses.auto && allowed.any(within)
+        self.cfg.addresses.contains(net) || self.cfg.addresses.auto && allowed.any(within)
     }
 
     /// Runs the hook program, and keeps track of which peers and paths have been reported as up.
