@@ -251,8 +251,12 @@ impl Session {
     }
 
     fn new_path(&mut self, cfg: PathConfig) -> usize {
+        // The peer can add and close any number of paths, so the counter may wrap around.
+        while self.index(PathId(self.next_path)).is_some() {
+            self.next_path = self.next_path.wrapping_add(1);
+        }
         self.paths.push(Subflow::new(PathId(self.next_path), cfg));
-        self.next_path += 1;
+        self.next_path = self.next_path.wrapping_add(1);
         self.paths.len() - 1
     }
 

@@ -321,3 +321,19 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SessionConfig;
+
+    #[test]
+    fn identifiers_that_start_over_leave_out_those_of_open_paths() {
+        let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
+        let path = PathConfig::new(route, Ports { local: 1, remote: 2 }, 1500, 28);
+        let mut session = Session::client(SessionConfig::default(), Time::ZERO, path, 1, [1; 32]);
+        session.next_path = u32::MAX;
+        let added = [(); 3].map(|()| session.add_path(Time::ZERO, path).unwrap().0);
+        assert_eq!(added, [u32::MAX, 1, 2], "the first path has 0");
+    }
+}
