@@ -3,6 +3,7 @@
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};
+use crate::host::CLOCK_IS_SET;
 use crate::peer::Peer;
 use dccp_cc::{Memory, RESUME_LIFETIME, Remembered, ResumePhase};
 use mpdccp_proto::PathStatus;
@@ -51,15 +52,21 @@ impl Capacities {
         });
         let mut memory = Memory::new(RESUME_LIFETIME);
         for (endpoint, Entry { window, min_rtt_us, at }) in entries {
-            // If the system clock has been set back, the age of the entry is unknown, so the entry is not
-            // used.
-            if at <= wall.as_secs() {
+            // The age of the entry is unknown if the clock was not set when the entry was written, or has
+            // been set back since.
+            if (CLOCK_IS_SET..=wall.as_secs()).contains(&at) {
                 let min_rtt = Duration::from_micros(min_rtt_us);
                 memory.remember(endpoint, Remembered { window, min_rtt }, Time::from_millis(at * 1_000));
             }
         }
-        let epoch = wall.saturating_sub(now.since(Time::ZERO));
-        Capacities { memory, epoch, due: now + EVERY, changed: false }
+        let mut capacities = Capacities { memory, epoch: wall, due: now + EVERY, changed: false };
+        capacities.set_clock(now, wall);
+        capacities
+    }
+
+    /// Stores that the clock shows `wall`, the time since 1970. The clock may be set while the tunnel runs.
+    pub(crate) fn set_clock(&mut self, now: Time, wall: Duration) {
+        self.epoch = wall.saturating_sub(now.since(Time::ZERO));
     }
 
     fn wall(&self, now: Time) -> Time {
@@ -123,8 +130,9 @@ impl Capacities {
             min_rtt_us: u64::try_from(what.min_rtt.as_micros()).unwrap_or(u64::MAX),
             at: at.as_nanos() / 1_000_000_000,
         };
+        let entries = self.memory.iter().map(|(endpoint, what, at)| (endpoint, entry(what, at)));
         let entries: BTreeMap<&String, Entry> =
-            self.memory.iter().map(|(endpoint, what, at)| (endpoint, entry(what, at))).collect();
+            entries.filter(|(_, entry)| entry.at >= CLOCK_IS_SET).collect();
         out.save(StateFile::Capacities, &entries);
     }
 }

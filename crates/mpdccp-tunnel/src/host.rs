@@ -3,6 +3,10 @@
 use mpdccp_units::Duration;
 use std::net::{IpAddr, SocketAddr};
 
+/// A clock that shows a time before 2020, in seconds since 1970, has not been set. The clocks of routers
+/// without a battery start in 1970.
+pub(crate) const CLOCK_IS_SET: u64 = 1_577_836_800;
+
 /// An event on this host, or the result of an [`crate::Action`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostEvent {

@@ -351,6 +351,7 @@ impl Tunnel {
             }
             HostEvent::Looked(looked) => {
                 self.peers.on_looked(cx, &looked);
+                self.capacities.set_clock(now, Duration::from_secs(looked.unix));
                 if self.cfg.is_client() {
                     let (peers, paths) = (&mut self.peers, &mut self.paths);
                     client::charge(cx, peers, paths, &mut self.quotas, &mut self.timestamp, &looked);

@@ -4,7 +4,7 @@
 use crate::Cx;
 use crate::action::{Actions, StateFile};
 use crate::config::PathSpec;
-use crate::host::Looked;
+use crate::host::{CLOCK_IS_SET, Looked};
 use crate::path::OpenPath;
 use crate::peer::Peer;
 use crate::status::PathReport;
@@ -15,9 +15,6 @@ use time::OffsetDateTime;
 
 /// Interval between writes of the file. A power failure loses what was counted since the last write.
 const SAVE: Duration = Duration::from_secs(60);
-/// A clock that shows a time before 2020 has not been set, so the month is unknown. The clocks of routers
-/// without a battery start in 1970.
-const CLOCK_IS_SET: u64 = 1_577_836_800;
 
 /// Volume that a path carried in a month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
