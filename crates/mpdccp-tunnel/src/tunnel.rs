@@ -339,7 +339,6 @@ impl Tunnel {
             HostEvent::PathOpened { request, socket, sizes, overhead } => {
                 self.paths.on_opened(cx, &mut self.peers, request, (socket, sizes, overhead));
                 if self.closing.is_some() || !self.running {
-                    self.observe(endpoint, now);
                     self.peers.iter_mut().for_each(Peer::shut_down);
                 }
             }

@@ -15,6 +15,7 @@ impl Tunnel {
             return;
         }
         self.closing = Some(now + CLOSE_PATIENCE);
+        self.observe(endpoint, now);
         self.peers.iter_mut().for_each(Peer::shut_down);
         // A client reconnects as soon as its session is closed. A session with this end would die with it,
         // and the client would notice only after a timeout.

@@ -3,18 +3,23 @@
 use crate::features::logged;
 use crate::host::UNIX;
 use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up_with};
-use mpdccp_tunnel::StateFile;
+use mpdccp_tunnel::{Command, StateFile};
 use mpdccp_units::Duration;
 
 /// Sends 80 Mbit/s for two seconds, then waits a minute until the tunnel writes the capacity file.
 fn carry(world: &mut World, from: usize, to: usize) {
+    burst(world, from, to);
+    world.run(Duration::from_secs(60));
+}
+
+/// Sends 80 Mbit/s for two seconds.
+fn burst(world: &mut World, from: usize, to: usize) {
     for _ in 0..100 {
         for _ in 0..200 {
             world.send(from, inner(to), 1_000);
         }
         world.run(Duration::from_millis(20));
     }
-    world.run(Duration::from_secs(60));
 }
 
 /// The server restarts twice.
@@ -44,6 +49,15 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     world.hosts[SERVERS[0]].clock = 7_200;
     again(&mut world);
     assert!(!logged(&world, SERVERS[0], words));
+}
+
+#[test]
+fn a_tunnel_that_ends_stores_what_its_paths_carried() {
+    let mut world = up_with([ClientFile::of_one_server(), ClientFile::of_one_server()], "");
+    burst(&mut world, SERVERS[0], 0);
+    world.command(SERVERS[0], &Command::ShutDown);
+    let saved = world.hosts[SERVERS[0]].saved.get(&StateFile::Capacities);
+    assert!(saved.is_some_and(|saved| saved.contains("c0 a ")), "{saved:?}");
 }
 
 /// The clock of a router without a battery is set only after the start. Until then, its time says nothing
