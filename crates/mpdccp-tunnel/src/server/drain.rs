@@ -34,10 +34,11 @@ impl Listener {
         self.update(cfg, peers, endpoint);
     }
 
-    /// Updates which peers are admitted.
+    /// Updates which peers are admitted. A draining server admits no peer, but paths can still join the
+    /// sessions that are left.
     pub(crate) fn update(&self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint) {
-        let Some((mtu, overhead)) = self.sizes.filter(|_| !self.draining) else { return };
-        let peers = filters(cfg, peers);
+        let Some((mtu, overhead)) = self.sizes else { return };
+        let peers = if self.draining { Vec::new() } else { filters(cfg, peers) };
         endpoint.listen(ListenConfig {
             port: dccp_wire::DCCP_UDP_PORT,
             session: cfg.session(),
@@ -61,16 +62,16 @@ impl Listener {
             if speaks {
                 cx.out.info("draining: new clients are refused, and connected clients are asked to use another server");
             }
-            self.close(cx.endpoint);
+            self.close(cx.cfg, peers, cx.endpoint);
         }
         self.watch(cx, peers);
         Answer::Clients(peers.sessions().len())
     }
 
     /// Refuses new sessions from now on.
-    pub(crate) fn close(&mut self, endpoint: &mut Endpoint) {
+    pub(crate) fn close(&mut self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint) {
         self.draining = true;
-        endpoint.unlisten(dccp_wire::DCCP_UDP_PORT);
+        self.update(cfg, peers, endpoint);
     }
 
     /// Asks the clients to leave while the server is draining. Each call repeats the message, because
@@ -82,6 +83,7 @@ impl Listener {
         let stats = cx.endpoint.stats();
         let count = stats.counters.get(&Counter::RefusedPeer).copied().unwrap_or(0);
         if let Some((from, Counter::RefusedPeer)) = stats.refused
+            && !self.draining
             && self.is_news(cx.now, count)
         {
             cx.out.warn(format!(

@@ -19,7 +19,7 @@ impl Tunnel {
         self.peers.iter_mut().for_each(Peer::shut_down);
         // A client reconnects as soon as its session is closed. A session with this end would die with it,
         // and the client would notice only after a timeout.
-        self.listener.close(endpoint);
+        self.listener.close(&self.cfg, &self.peers, endpoint);
         let sessions = endpoint.sessions();
         for session in &sessions {
             endpoint.close(now, *session);

@@ -1,6 +1,8 @@
 //! Tests of a client that moves to another server.
 
+use crate::tcp::{STREAMS, world_of};
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up, up_with};
+use mpdccp_proxy::{Command as Told, Event};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
@@ -136,4 +138,23 @@ fn a_used_up_quota_holds_at_the_next_server_from_the_start() {
     assert_eq!(world.path(0, "a").map(|path| path.priority), Some(1));
     let told = world.hosts[0].warned.iter().filter(|line| line.contains("has used up")).count();
     assert_eq!(told, 1, "{:?}", world.hosts[0].warned);
+}
+
+/// A draining server keeps the sessions that carry connections, so it lets their paths join again.
+#[test]
+fn connections_at_a_draining_server_outlive_an_outage() {
+    let file = ClientFile { extra: STREAMS.into(), ..ClientFile::new() };
+    let mut world = world_of(file, STREAMS);
+    let [near, far] = world.open(1_000);
+    leave(&mut world, true);
+    world.run(SOON);
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+    for (up, seconds) in [(false, 40), (true, 60)] {
+        for interface in ["p0", "p1"] {
+            world.change(0, interface, |access| access.up = up);
+        }
+        world.run(SECOND * seconds);
+    }
+    world.says(0, Event::Data(near, b"ask".to_vec()));
+    assert!(world.told(SERVERS[0]).contains(&Told::Data(far, b"ask".to_vec())), "{:?}", world.hosts[0].log);
 }
