@@ -104,9 +104,11 @@ impl Tunnel {
     }
 
     /// Handles a server's message that asks its client to leave. Does nothing if the client has already left
-    /// that server.
+    /// that server. While the client's only path moves, the session has no path that could stay, so the
+    /// client waits until the server repeats the message.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
-        if self.peers[number].session == Some(session) {
+        let peer = &self.peers[number];
+        if peer.session == Some(session) && !peer.paths.is_empty() {
             let connections = Some(self.flows.as_ref().map_or(0, |flows| flows.of_session(session)));
             let (cx, peers) = (cx!(self, endpoint, now), &mut self.peers);
             servers::next(

@@ -3,7 +3,7 @@
 use crate::tcp::{STREAMS, world_of};
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up, up_with};
 use mpdccp_proxy::{Command as Told, Event};
-use mpdccp_tunnel::Command;
+use mpdccp_tunnel::{Command, Packet};
 use mpdccp_units::Duration;
 use std::net::IpAddr;
 
@@ -155,6 +155,31 @@ fn connections_at_a_draining_server_outlive_an_outage() {
         }
         world.run(SECOND * seconds);
     }
+    world.says(0, Event::Data(near, b"ask".to_vec()));
+    assert!(world.told(SERVERS[0]).contains(&Told::Data(far, b"ask".to_vec())), "{:?}", world.hosts[0].log);
+}
+
+/// The server may ask the client to leave while the client's only path moves.
+#[test]
+fn connections_outlive_a_move_of_the_only_path_during_a_drain() {
+    let file = ClientFile { interface: "p*", second: None, extra: STREAMS.into(), ..ClientFile::new() };
+    let mut world = world_of(file, STREAMS);
+    let [near, far] = world.open(1_000);
+    world.hosts[0].slow = true;
+    world.change(0, "p0", |access| access.up = false);
+    world.run(SECOND / 10);
+    let now = world.now;
+    let host = &mut world.hosts[0];
+    assert!(
+        host.sockets.values().all(|socket| socket.interface == "p0"),
+        "the path is closed and not open yet"
+    );
+    let session = host.tunnel.sessions().next().unwrap().0;
+    host.packet(now, Packet::Session(session, vec![0x10, 1]));
+    leave(&mut world, true);
+    world.hosts[0].hurry(now);
+    world.run(SOON);
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
     world.says(0, Event::Data(near, b"ask".to_vec()));
     assert!(world.told(SERVERS[0]).contains(&Told::Data(far, b"ask".to_vec())), "{:?}", world.hosts[0].log);
 }
