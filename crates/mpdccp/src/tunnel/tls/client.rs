@@ -166,21 +166,22 @@ impl TlsClient {
                 && (from != source.to_canonical() || !connection.is_on(self.bind.interface.as_deref()))
             {
                 self.fail(now, "this host's address or interface has changed", "tls_moved");
-                self.retry_at = now;
             }
         }
         if self.ready && self.targets.redirects() {
             self.fail(now, "connecting to an address that the server advertises", "tls_redirected");
-            self.retry_at = now;
         }
         if matches!(self.link, Link::Idle) && now >= self.retry_at {
             self.targets.choose();
             match self.connect() {
                 Ok(stream) => {
-                    (self.since, self.unanswered) = (now, Some(0));
-                    self.link = Link::Connecting(stream);
+                    (self.link, self.since, self.unanswered) = (Link::Connecting(stream), now, Some(0));
                 }
-                Err(e) => self.fail(now, &e.to_string(), "tls_connect_failed"),
+                // No packet was sent, perhaps because the interface is missing. It may return at any time.
+                Err(e) => {
+                    self.wait = RETRY.0;
+                    self.fail(now, &e.to_string(), "tls_connect_failed");
+                }
             }
         }
     }

@@ -165,6 +165,22 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
     assert_eq!(client.retry_at, at);
 }
 
+#[test]
+fn attempts_without_an_interface_do_not_wait_longer_each_time() {
+    let host = Host::new();
+    let mut client = client(host.addr(), &path(host.addr().port()));
+    client.bind.interface = Some("absent".into());
+    for _ in 0..5 {
+        let due = client.retry_at;
+        client.step(due);
+        let wait = client.retry_at.since(due);
+        assert!(wait >= RETRY.0 && wait < RETRY.0 * 2, "{wait:?}");
+    }
+    client.bind.interface = None;
+    client.step(client.retry_at);
+    assert!(matches!(client.link, Link::Connecting(_)), "the interface is back");
+}
+
 /// A web server completes the handshake and then closes the connection.
 #[test]
 fn a_server_that_never_sends_a_packet_is_not_called_again_at_once() {
