@@ -74,7 +74,11 @@ impl Peer {
 pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];
-        let told = peer.advertised(cx);
+        let mut told = peer.advertised(cx);
+        // A name in the file may lead to an advertised address.
+        let is_used =
+            |ip: &IpAddr| peer.paths.iter().any(|path| !path.spec.advertised && path.remote.ip() == *ip);
+        told.retain(|ip| !is_used(ip));
         let mut files: Vec<PathSpec> = peer.specs().filter(|spec| !spec.advertised).cloned().collect();
         // Paths open in any order, so sort them by name to make the result independent of that order.
         files.sort_by(|a, b| a.name.cmp(&b.name));

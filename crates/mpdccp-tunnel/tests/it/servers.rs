@@ -48,6 +48,19 @@ fn paths_to_an_advertised_address_follow_the_file() {
     assert_eq!(interfaces, ["p0", "p1", "p1"], "only the first path has another interface");
 }
 
+#[test]
+fn an_address_to_which_the_servers_name_leads_gets_no_second_path() {
+    let extra = "join_advertised = \"mesh\"".into();
+    let named = ClientFile { remote: "\"hub.test\"".into(), extra, ..ClientFile::new() };
+    let server = server_text([true; CLIENTS], "advertise = [\"198.51.100.1\", \"203.0.113.9\"]");
+    let mut world = World::new([named, ClientFile::new()], &server);
+    world.run(Duration::from_secs(4));
+    let mut remotes: Vec<IpAddr> = world.hosts[0].opened.iter().map(|path| path.remote.ip()).collect();
+    remotes.sort();
+    let [own, other] = [[198, 51, 100, 1], [203, 0, 113, 9]].map(IpAddr::from);
+    assert_eq!(remotes, [own, own, other, other]);
+}
+
 /// The host may take a while to open a socket, and the client may change servers meanwhile.
 #[test]
 fn a_socket_that_opens_after_the_change_of_server_is_closed() {
