@@ -1,6 +1,6 @@
 //! A client's path over TLS or, with `auto`, over UDP or TLS.
 
-use super::connection::{Connection, End, connect};
+use super::connection::{Connection, End, Link, connect, is_from};
 use super::targets::Targets;
 use super::{MTU, Poll, certificate, now, overhead, proxy, sum};
 use dccp_net::{Bind, Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
@@ -29,14 +29,6 @@ const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// How often to check whether a new connection would have another source address or interface.
 const LOOK: Duration = Duration::from_millis(500);
-
-enum Link {
-    Idle,
-    Connecting(TcpStream),
-    /// The CONNECT request has been sent to the proxy. The bytes are the part of its answer received so far.
-    Proxy(TcpStream, Vec<u8>),
-    Tls(Box<Connection>),
-}
 
 pub(crate) struct TlsClient {
     poll: Poll,
@@ -156,14 +148,13 @@ impl TlsClient {
         if asks && now.since(self.since) >= CONNECT {
             self.fail(now, "no answer", if self.ready { "tls_lost" } else { "tls_connect_failed" });
         }
-        if self.ready && now.since(self.looked_at) >= LOOK {
+        if now.since(self.looked_at) >= LOOK {
             self.looked_at = now;
-            let Link::Tls(connection) = &self.link else { return };
-            let from = connection.stream.local_addr().map(|addr| addr.ip().to_canonical());
             // If this host has moved to another network or has a new interface, the old connection would only
             // time out, so replace it.
-            if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
-                && (from != source.to_canonical() || !connection.is_on(self.bind.interface.as_deref()))
+            if let Some(stream) = self.link.stream()
+                && let Ok(source) = self.udp.source(self.tcp())
+                && !is_from(stream, source, self.bind.interface.as_deref())
             {
                 self.fail(now, "this host's address or interface has changed", "tls_moved");
             }
@@ -199,10 +190,15 @@ impl TlsClient {
             why.clone_into(&mut self.said);
         }
         self.link = Link::Idle;
-        // A connection that has worked is replaced at once, whereas a failed attempt is repeated only after a
-        // delay. If this end did not choose to end it, a connection has worked only if a packet has arrived,
-        // because a web server completes the handshake, too.
-        let worked = std::mem::take(&mut self.ready) && (self.unanswered.is_none() || counter != "tls_lost");
+        self.ready = false;
+        // A connection that this end chose to end, or that has worked, is replaced at once. A failed attempt
+        // is repeated only after a delay.
+        let worked = match counter {
+            "tls_connect_failed" => false,
+            // A web server completes the handshake, too, so only a packet shows that the connection worked.
+            "tls_lost" => self.unanswered.is_none(),
+            _ => true,
+        };
         self.failed = !worked;
         let wait = if worked { Duration::ZERO } else { self.wait };
         if worked {

@@ -5,7 +5,7 @@ use mpdccp_tunnel::tls::{Frames, put_frame};
 use rustls::Connection as Tls;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Limit on unsent bytes, both in the kernel's buffer and in this connection's own buffer. When a buffer is
@@ -50,6 +50,33 @@ pub(super) fn connect(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> io::Res
     Ok(TcpStream::from(socket))
 }
 
+/// Returns whether a TCP connection has this source address, and is bound to the interface that has this name
+/// now. If the interface was removed and created again, the kernel reports no name for the old one.
+pub(super) fn is_from(stream: &TcpStream, source: IpAddr, interface: Option<&str>) -> bool {
+    let bound = socket2::SockRef::from(stream).device().ok().flatten();
+    let from = stream.local_addr().map(|addr| addr.ip().to_canonical());
+    bound.as_deref() == interface.map(str::as_bytes) && from.is_ok_and(|from| from == source.to_canonical())
+}
+
+/// A client's TCP connection, in each of its states.
+pub(super) enum Link {
+    Idle,
+    Connecting(TcpStream),
+    /// The CONNECT request has been sent to the proxy. The bytes are the part of its answer received so far.
+    Proxy(TcpStream, Vec<u8>),
+    Tls(Box<Connection>),
+}
+
+impl Link {
+    pub(super) fn stream(&self) -> Option<&TcpStream> {
+        match self {
+            Link::Idle => None,
+            Link::Connecting(stream) | Link::Proxy(stream, _) => Some(stream),
+            Link::Tls(connection) => Some(&connection.stream),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
@@ -76,13 +103,6 @@ impl Connection {
     /// Returns whether the handshake is complete.
     pub(super) fn is_ready(&self) -> bool {
         !self.tls.is_handshaking()
-    }
-
-    /// Returns whether the connection is bound to the interface that has this name now. If the interface was
-    /// removed and created again, the kernel reports no name for the connection's interface.
-    pub(super) fn is_on(&self, interface: Option<&str>) -> bool {
-        let bound = socket2::SockRef::from(&self.stream).device().ok().flatten();
-        bound.as_deref() == interface.map(str::as_bytes)
     }
 
     /// Returns whether data is waiting for room in the kernel's buffer.

@@ -260,25 +260,28 @@ fn a_connection_without_an_answer_ends_after_ten_seconds() {
 #[test]
 fn a_host_that_moved_connects_again() {
     let host = Host::new();
-    let mut client = client(host.addr(), &path(host.addr().port()));
-    // The connection has a source address that the system would no longer choose.
-    client.bind.addr = ([127, 0, 0, 2], 0).into();
-    let other = host.accept();
-    let _ = send(&mut client, b"first");
-    let _first = run(&mut client, other);
-    until(&mut client, |client| client.ready);
-    client.bind.addr = ([0; 4], 0).into();
+    let (mut client, _first) = connected(&host, &path(host.addr().port()));
+    let go = |client: &mut TlsClient, last: u8| {
+        client.bind.addr = ([127, 0, 0, last], 0).into();
+        client.udp = UdpEncapsulation::marked(client.bind.clone(), None).unwrap();
+    };
+    go(&mut client, 2);
     let looked = client.looked_at;
     client.step(looked + LOOK - Duration::from_nanos(1));
     assert_eq!(drops(&client, "tls_moved"), 0);
     client.step(looked + LOOK);
     assert_eq!(drops(&client, "tls_moved"), 1);
+    // The host moves again while the client connects.
+    go(&mut client, 3);
+    client.step(looked + LOOK * 2);
+    assert_eq!((drops(&client, "tls_moved"), client.failed), (2, false));
+    drop(host.0.accept().unwrap());
     // The new connection has the right source address, so it stays.
-    let _second = run(&mut client, host.accept());
+    let _third = run(&mut client, host.accept());
     until(&mut client, |client| client.ready);
     let looked = client.looked_at;
     client.step(looked + LOOK);
-    assert_eq!((drops(&client, "tls_moved"), client.ready), (1, true));
+    assert_eq!((drops(&client, "tls_moved"), client.ready), (2, true));
 }
 
 /// The connection is not bound to the interface that has the name now, as after the interface was removed and
