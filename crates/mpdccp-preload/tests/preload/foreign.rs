@@ -6,6 +6,7 @@ use mpdccp_proto::{Endpoint, PathConfig, PktInfo, SessionConfig, SessionEvent, S
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// Collects the packets sent by the client.
@@ -132,6 +133,31 @@ fn data_that_opens_a_connection_is_not_lost() {
         }
     };
     assert_eq!(echoed, b"first");
+}
+
+/// The daemon reads the packet that opens the connection, the datagram and the Close in the same turn.
+#[test]
+fn a_connection_that_ends_at_once_is_accepted() {
+    let host = Host::new();
+    let Some(mut client) = Client::new(&host, "", "print(a.recv(9), a.recv(9), flush=True)") else { return };
+    let is_opened = |(_, event): (SessionId, SessionEvent)| matches!(event, SessionEvent::Opened { .. });
+    while !std::iter::from_fn(|| client.endpoint.poll_event()).any(is_opened) {
+        client.turn(|_| true);
+    }
+    let ((pause, paused), (resume, resumed)) = (channel(), channel::<()>());
+    host.handle.run(move |_, _| {
+        pause.send(()).unwrap();
+        let _ = resumed.recv();
+    });
+    paused.recv().unwrap();
+    client.endpoint.send(dccp_net::Clock.now(), client.session, b"last".to_vec(), PktInfo::default());
+    while client.endpoint.backlog(dccp_net::Clock.now(), client.session).packets > 0 {
+        client.turn(|_| true);
+    }
+    client.endpoint.close(dccp_net::Clock.now(), client.session);
+    client.turn(|_| true);
+    drop(resume);
+    client.await_line("b'last' b''");
 }
 
 /// The client acknowledges nothing until the server has queued all datagrams, so until then the server can

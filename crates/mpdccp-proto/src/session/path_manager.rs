@@ -312,8 +312,12 @@ impl Session {
             .chain(self.signal_timeout().filter(|_| open).map(|t| (t, Wake::Confirm)))
     }
 
-    /// Removes paths that will not come back. Call this only between inputs, because it changes indices.
+    /// Removes paths that will not come back. Call this only between inputs, because it changes indices. An
+    /// ended session keeps its last paths, because their addresses are part of its status.
     pub(super) fn forget_paths(&mut self) {
+        if self.state == SessionState::Closed {
+            return;
+        }
         let before = self.paths.len();
         self.paths.retain(|p| p.conn.is_some() || (p.ours && !p.removed));
         if self.paths.len() != before {

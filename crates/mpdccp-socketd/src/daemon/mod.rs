@@ -15,7 +15,7 @@ use crate::NAME;
 use control::Control;
 use dccp_net::{App, Core, Driver};
 use marks::Marks;
-use mpdccp_proto::{Endpoint, Reason, SessionEvent, SessionId, SessionState, SessionStatus};
+use mpdccp_proto::{Endpoint, Reason, SessionEvent, SessionId};
 use mpdccp_units::Time;
 use network::Network;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -174,6 +174,8 @@ impl Daemon {
     /// program through the listening socket.
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.hand_over(core, now, session).is_none() {
+            // No socket has this inode, so the session's data and events are ignored until it has ended.
+            self.sessions.insert(session, 0);
             core.endpoint.abort(now, session);
         }
     }
@@ -205,7 +207,6 @@ impl Daemon {
             .as_ref()
             .map(|fd| crate::send(fd, &crate::Place::from(peer), Some(theirs.as_fd())));
         if !matches!(sent, Some(Ok(()))) {
-            self.sessions.remove(&session);
             self.forget(inode);
             return None;
         }
@@ -290,9 +291,8 @@ impl App for Daemon {
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
         // Data can arrive in the same turn in which its connection opens, before the event that reports the
-        // opening.
-        let open = |status: SessionStatus| status.state == SessionState::Open;
-        if !self.sessions.contains_key(&session) && core.endpoint.status(now, session).is_some_and(open) {
+        // opening. The connection may even have ended in this turn.
+        if !self.sessions.contains_key(&session) {
             self.accept(core, now, session);
         }
         let inode = self.sessions.get(&session);
