@@ -25,17 +25,17 @@ const SILENCE: Duration = Duration::from_secs(1);
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
 /// If the responder has not recently fallen silent, the interval doubles from the first of these values to
-/// the second. Within these limits, it is at least twice as long as the last handshake took, because a
-/// retransmission invalidates the answer to the previous message. Each interval is then shortened at random
-/// by up to a quarter.
-const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-/// Upper limit of the interval while the responder is heard. The line may have a queue of several seconds.
+/// the second. Each interval is shortened at random by up to a quarter.
+pub(crate) const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+/// A new message invalidates the answer to the previous one, and the line may have a queue of some seconds.
+/// So the interval between new messages doubles up to this limit, and is at least twice as long as the last
+/// handshake took. In between, the same message is retransmitted.
 const LONGEST: Duration = Duration::from_secs(20);
 /// A handshake is given up after this time. The next packet starts another one.
 const GIVE_UP: Duration = Duration::from_secs(90);
 /// How long a responder keeps a silent channel, so that a client returning from sleep can continue to use it.
 const FORGET: Duration = Duration::from_secs(1800);
-/// How long a responder keeps a channel if the initiator never confirms the key.
+/// How long a responder keeps a channel after its last answer if the initiator never confirms a key.
 const UNCONFIRMED: Duration = Duration::from_secs(10);
 /// Maximum number of packets waiting for a key.
 const STAGED: usize = 16;
@@ -103,23 +103,25 @@ impl Keypair {
 pub(crate) struct Pending {
     pub(crate) state: Initiating,
     pub(crate) index: u32,
-    /// Whether the message was sent before the peer's server was known, so that any of the peer's servers may
-    /// answer.
-    pub(crate) anywhere: bool,
+    /// The message, and the server and slot to which it is addressed. If the peer's server was not known yet,
+    /// any of the peer's servers may answer.
+    pub(crate) message: Vec<u8>,
+    pub(crate) to: Receiver,
     /// The message's first code (WireGuard's mac1), which a cookie reply uses to identify the message.
     pub(crate) code: Code,
     pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) again: Time,
-    /// Current retransmission interval, before it is shortened at random.
+    /// When the message is replaced by a new one instead of being retransmitted.
+    pub(crate) renew: Time,
+    /// Current interval between new messages, before it is shortened at random.
     pub(crate) wait: Duration,
 }
 
 impl Pending {
-    /// Returns the next retransmission interval of a handshake that started at `since`. `before` is the
-    /// previous interval, `heard` is when the responder last sent anything, and `took` is how long the last
-    /// handshake took. A responder that has sent anything since the start is running, even if its answer
-    /// takes long.
+    /// Returns how long to use a new message of a handshake that started at `since`. `before` is the previous
+    /// interval, `heard` is when the responder last sent anything, and `took` is how long the last handshake
+    /// took. A responder that has sent anything since the start is running, even if its answer takes long.
     pub(crate) fn wait(
         now: Time,
         (since, heard): (Time, Time),
@@ -127,9 +129,8 @@ impl Pending {
         before: Duration,
     ) -> Duration {
         let fell_silent = took.is_some() && now.since(heard) < LATELY && heard <= since;
-        let most = if now.since(heard) < before { LONGEST } else { SPARSE.1 };
-        let wait = if fell_silent { DENSE } else { (before * 2).clamp(SPARSE.0, most) };
-        wait.max(took.unwrap_or_default() * 2).min(most)
+        let wait = if fell_silent { DENSE } else { (before * 2).max(SPARSE.0) };
+        wait.max(took.unwrap_or_default() * 2).min(LONGEST)
     }
 
     pub(crate) fn is_hopeless(&self, now: Time) -> bool {

@@ -22,8 +22,9 @@ use std::net::{IpAddr, SocketAddr};
 /// once, and the path whose handshake is answered first is selected even before the limit.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 /// Time limit for a session to open. When it expires, the next attempt starts on another path. The limit
-/// restarts once the server has answered.
-const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+/// restarts once the server has answered. After each answered attempt that failed, the limit doubles up to the
+/// second value, because the line may have a queue of several seconds.
+const OPEN_PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));
 /// Time limit for a session to open if the client has several servers and a path must first find out that UDP
 /// does not answer. With the shorter `OPEN_PATIENCE`, the path would run out of time and would start over
 /// with UDP at the next server.
@@ -98,6 +99,8 @@ pub(crate) struct Peer {
     brief: u32,
     /// Number of failed attempts since the last session.
     failures: u32,
+    /// Number of those attempts that the server had answered.
+    slow: u32,
     /// When to give up the current attempt to open a session.
     give_up_at: Option<Time>,
     /// Whether `give_up_at` has been extended because the server answered.
@@ -140,6 +143,7 @@ impl Peer {
             opened: None,
             brief: 0,
             failures: 0,
+            slow: 0,
             give_up_at: None,
             answered: false,
             first: 0,
@@ -162,13 +166,14 @@ impl Peer {
         let late = self.give_up_at.is_some_and(|t| t <= cx.now);
         if late && !self.answered && self.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
             self.answered = true;
-            self.give_up_at = Some(cx.now + OPEN_PATIENCE);
+            self.give_up_at = Some(cx.now + self.patience());
             return None;
         }
         let given_up = self.session.filter(|_| late);
         if let Some(session) = given_up {
             cx.endpoint.abort(cx.now, session);
             self.failures += 1;
+            self.slow += u32::from(self.answered);
             if self.failures == 1 {
                 cx.out.warn(format!("peer {}: no answer yet; retrying", self.name()));
             }
@@ -189,6 +194,11 @@ impl Peer {
             }
         }
         given_up
+    }
+
+    /// Returns the time limit for a session to open. It applies again once the server has answered.
+    fn patience(&self) -> Duration {
+        (OPEN_PATIENCE.0 * (1 << self.slow.min(8))).min(OPEN_PATIENCE.1)
     }
 
     /// Schedules the next attempt to connect.
@@ -216,8 +226,10 @@ impl Peer {
         (self.session, self.opened) = (Some(session), None);
         let patience = match () {
             () if self.is_missed(cx.now) => MISSED_PATIENCE,
-            () if self.cfg.servers() > 1 && self.paths.iter().any(OpenPath::may_move) => UDP_PATIENCE,
-            () => OPEN_PATIENCE,
+            () if self.cfg.servers() > 1 && self.paths.iter().any(OpenPath::may_move) => {
+                UDP_PATIENCE.max(self.patience())
+            }
+            () => self.patience(),
         };
         (self.give_up_at, self.answered) = (Some(cx.now + patience), false);
         // If this attempt fails, the next one starts on another path.
@@ -231,7 +243,7 @@ impl Peer {
         let path = paths.find(|path| path.route.socket == socket).map(|path| path.id);
         let connecting = self.session.filter(|_| self.opened.is_none() && !self.answered);
         if let (Some(session), Some(path)) = (connecting, path) {
-            (self.give_up_at, self.answered) = (Some(cx.now + OPEN_PATIENCE), true);
+            (self.give_up_at, self.answered) = (Some(cx.now + self.patience()), true);
             cx.endpoint.connect_over(cx.now, session, path);
         }
     }
@@ -239,7 +251,7 @@ impl Peer {
     /// Handles the opening of a session. If the peer had a session before, returns the length of the outage.
     pub(crate) fn on_opened(&mut self, now: Time) -> Option<Duration> {
         self.give_up_at = None;
-        self.failures = 0;
+        (self.failures, self.slow) = (0, 0);
         self.opened = Some(now);
         self.first = 0;
         self.away_since.take().map(|at| now.since(at))

@@ -2,7 +2,7 @@
 
 use super::{Channels, Event, Handover, Input};
 use crate::address::Address;
-use crate::channel::{Keypair, Pending};
+use crate::channel::{Keypair, Pending, SPARSE};
 use crate::ciphers::Aead;
 use crate::drops::Reason;
 use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
@@ -29,7 +29,21 @@ impl Channels {
         self.settings.unix = self.settings.unix.max(at_zero);
     }
 
-    /// Sends or retransmits the first message of a handshake.
+    /// Sends the current first message of a handshake again, or replaces it by a new one.
+    pub(super) fn repeat(&mut self, now: Time, at: u32) {
+        let Some(channel) = self.channels.get_mut(at) else { return };
+        let home = channel.stays.or_else(|| self.peers.get(&channel.peer).map(|peer| peer.home));
+        match channel.pending.as_mut().filter(|pending| now < pending.renew && Some(pending.to) == home) {
+            Some(pending) => {
+                let interval = pending.again.since(pending.sent);
+                (pending.sent, pending.again) = (now, (now + interval).min(pending.renew));
+                self.outbox.push_back((channel.address, pending.message.clone()));
+            }
+            None => self.initiate(now, at),
+        }
+    }
+
+    /// Sends a new first message of a handshake.
     pub(super) fn initiate(&mut self, now: Time, at: u32) {
         let (seed, [chance, ..], index) = (self.seed(), self.seed(), self.index(at));
         let (Some(channel), Some(index)) = (self.channels.get_mut(at), index) else { return };
@@ -62,11 +76,11 @@ impl Channels {
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
         // Subtract a random part, so that the clients of a restarted server do not all send at once.
-        let again = now + wait - wait / 4 * u32::from(chance) / 255;
-        let anywhere = home.server == 0;
-        let pending = Pending { state, index, anywhere, code, since, sent: now, again, wait };
+        let after = |wait: Duration| now + wait - wait / 4 * u32::from(chance) / 255;
+        let (again, renew) = (after(wait.min(SPARSE.1)), after(wait));
+        self.outbox.push_back((channel.address, message.clone()));
+        let pending = Pending { state, index, message, to: home, code, since, sent: now, again, renew, wait };
         channel.pending = Some(Box::new(pending));
-        self.outbox.push_back((channel.address, message));
     }
 
     pub(super) fn handle_initiation(
@@ -164,6 +178,9 @@ impl Channels {
         let (noise, secrets) = offered.answer(&peer.psk, &answer).ok_or(Reason::BadHandshake)?;
         let key = keypair(now, &secrets, aead, index, to, false).ok_or(Reason::BadHandshake)?;
         channel.newest = time;
+        if !channel.confirmed {
+            channel.heard = now;
+        }
         if let Some(unused) = channel.next.replace(key) {
             self.indices.remove(unused.index & NO_SLOT);
         }
@@ -212,7 +229,7 @@ impl Channels {
         }
         let home = Receiver { server: answer.server, index: answer.index };
         let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
-        if pending.anywhere && channel.stays.is_none() && known != 0 && known != home.server {
+        if pending.to.server == 0 && channel.stays.is_none() && known != 0 && known != home.server {
             // Two channels sent initiations at the same time, and a load balancer chose a server for each.
             // The server that answered first wins, so send this initiation to that server.
             self.initiate(now, at);

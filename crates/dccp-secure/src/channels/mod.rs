@@ -332,7 +332,7 @@ impl Channels {
                     channel.staged.clear();
                     self.indices.remove(pending.index & NO_SLOT);
                 }
-                None if channel.pending.is_some() => self.initiate(now, at),
+                None if channel.pending.is_some() => self.repeat(now, at),
                 None if channel.idle_rekey_at().is_some_and(|due| due <= now) => self.initiate(now, at),
                 None => {}
             }

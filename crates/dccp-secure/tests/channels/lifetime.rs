@@ -300,6 +300,16 @@ fn a_path_of_two_seconds_gets_keys_and_renews_them() {
     }
 }
 
+/// A responder must keep a channel until the first record arrives, a round trip after the answer.
+#[test]
+fn a_path_of_nine_seconds_gets_its_first_keys() {
+    for millis in [2_500, 3_500, 4_500] {
+        let (late, handshakes) = carry(|_| millis);
+        assert!(late.iter().all(|ms| *ms < 26_000), "{millis} ms: {late:?}");
+        assert!(handshakes >= 3, "{millis} ms");
+    }
+}
+
 #[test]
 fn a_path_whose_queue_grows_to_five_seconds_renews_its_keys() {
     let (late, handshakes) = carry(|ms| if ms < 10_000 { 50 } else { 2_500 });
