@@ -3,7 +3,6 @@ use crate::socket::{Message, Socket, socket_methods};
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats, with_port};
 use dccp_wire::checksum;
 use rustix::fd::{AsFd, BorrowedFd};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -11,16 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// CAP_NET_RAW.
 pub struct RawEncapsulation {
     socket: Socket,
-    /// The source address that the system uses for each destination, which is needed because the checksum
-    /// covers it.
-    sources: BTreeMap<SocketAddr, IpAddr>,
     packet: Vec<u8>,
     /// Whether the socket carries records. Records are authenticated, so they have no DCCP checksum.
     sealed: bool,
 }
-
-/// Maximum number of source addresses that are stored.
-const MAX_SOURCES: usize = 256;
 
 impl RawEncapsulation {
     /// Opens and binds a socket. The port of `bind` is ignored.
@@ -40,7 +33,6 @@ impl RawEncapsulation {
         bind.addr.set_port(0);
         Ok(RawEncapsulation {
             socket: Socket::new(bind, true, mark, None)?,
-            sources: BTreeMap::new(),
             packet: Vec::new(),
             sealed: false,
         })
@@ -50,18 +42,6 @@ impl RawEncapsulation {
     #[must_use]
     pub fn sealed(self) -> RawEncapsulation {
         RawEncapsulation { sealed: true, ..self }
-    }
-
-    fn source_of(&mut self, burst: &Burst<'_>) -> io::Result<IpAddr> {
-        if let Some(ip) = burst.local.or_else(|| self.sources.get(&burst.remote).copied()) {
-            return Ok(ip);
-        }
-        let local = self.socket.source(burst.remote)?;
-        if self.sources.len() >= MAX_SOURCES {
-            self.sources.clear();
-        }
-        self.sources.insert(burst.remote, local);
-        Ok(local)
     }
 }
 
@@ -96,7 +76,10 @@ impl Encapsulation for RawEncapsulation {
         if self.sealed {
             return self.socket.outlet.send(burst);
         }
-        let source = self.source_of(burst).map_err(SendError::LinkDown)?;
+        // The checksum covers the source address. Ask the system each time, because the host's addresses may
+        // change.
+        let source = burst.local.map_or_else(|| self.socket.source(burst.remote), Ok);
+        let source = source.map_err(SendError::LinkDown)?;
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
         packet.extend_from_slice(burst.bytes);
@@ -144,11 +127,6 @@ impl Encapsulation for RawEncapsulation {
     }
 
     socket_methods!(socket);
-
-    fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
-        self.sources.clear();
-        self.socket.check(remote)
-    }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         let mut addr = self.socket.local_addr()?;

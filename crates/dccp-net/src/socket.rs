@@ -342,6 +342,10 @@ macro_rules! socket_methods {
             crate::watch::present(self.$socket.bind())
         }
 
+        fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+            self.$socket.check(remote)
+        }
+
         fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
             self.$socket.path_mtu(remote)
         }

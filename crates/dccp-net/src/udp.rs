@@ -87,10 +87,6 @@ impl Encapsulation for UdpEncapsulation {
 
     socket_methods!(0);
 
-    fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
-        self.0.check(remote)
-    }
-
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }

@@ -6,6 +6,7 @@ use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::{Header, Packet, PacketType, Seq};
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 struct Got {
@@ -160,6 +161,30 @@ fn a_native_server_answers_from_the_address_it_was_asked_at() {
         ask(&mut server, &mut client, asked, &dccp(1, 5));
         assert_eq!(receive(&mut client, 1)[0].remote, asked);
     }
+}
+
+/// The host moves to another network. Runs in a separate network namespace, which only root can create.
+#[test]
+fn a_native_client_sends_from_the_address_that_the_host_uses_now() {
+    let thread = std::thread::spawn(|| {
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+            return println!("SKIPPED raw sockets in a network namespace: they need root");
+        }
+        let ip = |args: &str| assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success());
+        ip("link set lo up");
+        let sources = ["192.0.2.1", "192.0.2.2"];
+        for source in sources {
+            ip(&format!("addr add {source}/32 dev lo"));
+        }
+        let [mut server, mut client] = [(); 2].map(|()| RawEncapsulation::new(bind("0.0.0.0:0")).unwrap());
+        let used = sources.map(|source| {
+            ip(&format!("route replace local 203.0.113.0/24 dev lo src {source}"));
+            client.send(&Burst::of_one(None, "203.0.113.1:0".parse().unwrap(), &dccp(1, 5))).unwrap();
+            receive(&mut server, 1)[0].remote.ip().to_string()
+        });
+        assert_eq!(used, sources);
+    });
+    thread.join().unwrap();
 }
 
 #[test]
