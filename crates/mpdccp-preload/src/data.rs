@@ -3,7 +3,10 @@
 //! too long, and priorities.
 
 use crate::ask::{ask, fail, is_ours, listens, next, number, tell};
-use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{
+    c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, sockaddr_storage, socklen_t, ssize_t,
+    timespec,
+};
 use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request};
 use rustix::time::{ClockId, clock_gettime};
 use std::slice;
@@ -41,8 +44,14 @@ fn largest(fd: c_int, number: u64) -> u64 {
     }
 }
 
-fn too_long(fd: c_int, len: usize) -> bool {
-    len > SHORT && number(fd).is_some_and(|number| len as u64 > largest(fd, number))
+/// Returns the error of a send call that must not write to the Unix socket: nobody would read a listening
+/// socket, and no packet carries a datagram that is too long.
+fn unsendable(fd: c_int, len: usize) -> Option<c_int> {
+    if listens(fd) {
+        return Some(libc::EPIPE);
+    }
+    let too_long = len > SHORT && number(fd).is_some_and(|number| len as u64 > largest(fd, number));
+    too_long.then_some(libc::EMSGSIZE)
 }
 
 /// Returns the error of a receive call that must not read the Unix socket: the data of a listening socket are
@@ -111,12 +120,41 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
     if asked == 0 { read } else { finish(fd, read) }
 }
 
+/// The sender of a message. The daemon's end of a DCCP socket has a name, so all messages have a sender, and
+/// the end of the data has none. The number 0 alone does not tell that the data has ended, because the message
+/// or the buffer may be empty.
+struct Sender {
+    storage: sockaddr_storage,
+    len: socklen_t,
+}
+
+impl Default for Sender {
+    fn default() -> Sender {
+        // SAFETY: all zeros are a valid address.
+        let storage: sockaddr_storage = unsafe { std::mem::zeroed() };
+        Sender { storage, len: size_of::<sockaddr_storage>() as socklen_t }
+    }
+}
+
+impl Sender {
+    fn addr(&mut self) -> *mut sockaddr {
+        (&raw mut self.storage).cast()
+    }
+
+    /// Returns whether a call has stored a sender. A call that fails changes nothing.
+    fn is_some(&self) -> bool {
+        (1..size_of::<sockaddr_storage>() as socklen_t).contains(&self.len)
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     if let Some(errno) = refusal(fd, flags) {
         return fail(errno) as ssize_t;
     }
-    finish(fd, next!(c"recv", fd, to, len, flags))
+    let mut from = Sender::default();
+    let read = next!(c"recvfrom", fd, to, len, flags, from.addr(), &raw mut from.len);
+    if from.is_some() { read } else { finish(fd, read) }
 }
 
 #[unsafe(no_mangle)]
@@ -148,22 +186,23 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
 /// # Safety
 /// As for recvmsg(2).
 unsafe fn receive(fd: c_int, message: *mut msghdr, flags: c_int, keep: bool) -> ssize_t {
-    let next = || -> ssize_t { next!(c"recvmsg", fd, message, flags) };
-    // SAFETY: the caller's own arguments, as for recvmsg(2).
-    unsafe {
-        let Some(given) = message.as_mut() else { return next() };
-        if let Some(errno) = refusal(fd, flags) {
-            return fail(errno) as ssize_t;
-        }
-        if given.msg_name.is_null() || !is_ours(fd) {
-            return finish_or_keep(fd, next(), keep);
-        }
-        let name = std::mem::replace(&mut given.msg_name, std::ptr::null_mut());
-        given.msg_namelen = 0;
-        let read = next();
-        (*message).msg_name = name;
-        finish_or_keep(fd, read, keep)
+    if let Some(errno) = refusal(fd, flags) {
+        return fail(errno) as ssize_t;
     }
+    // SAFETY: the caller's own arguments, as for recvmsg(2).
+    let given = unsafe { message.as_mut() };
+    let Some(given) = given.filter(|given| given.msg_name.is_null() || is_ours(fd)) else {
+        return next!(c"recvmsg", fd, message, flags);
+    };
+    let (mut own, mut from) = (*given, Sender::default());
+    (own.msg_name, own.msg_namelen) = (from.addr().cast::<c_void>(), from.len);
+    let read = next!(c"recvmsg", fd, &raw mut own, flags);
+    from.len = own.msg_namelen;
+    (given.msg_controllen, given.msg_flags) = (own.msg_controllen, own.msg_flags);
+    if !given.msg_name.is_null() {
+        given.msg_namelen = 0;
+    }
+    if from.is_some() { read } else { finish_or_keep(fd, read, keep) }
 }
 
 #[unsafe(no_mangle)]
@@ -257,8 +296,8 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-    if too_long(fd, len) {
-        return fail(libc::EMSGSIZE) as ssize_t;
+    if let Some(errno) = unsendable(fd, len) {
+        return fail(errno) as ssize_t;
     }
     next!(c"write", fd, from, len)
 }
@@ -266,16 +305,16 @@ unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as for writev(2).
-    if too_long(fd, unsafe { total(parts, count.max(0) as usize) }) {
-        return fail(libc::EMSGSIZE) as ssize_t;
+    if let Some(errno) = unsendable(fd, unsafe { total(parts, count.max(0) as usize) }) {
+        return fail(errno) as ssize_t;
     }
     next!(c"writev", fd, parts, count)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    if too_long(fd, len) {
-        return fail(libc::EMSGSIZE) as ssize_t;
+    if let Some(errno) = unsendable(fd, len) {
+        return fail(errno) as ssize_t;
     }
     next!(c"send", fd, from, len, flags)
 }
@@ -289,8 +328,8 @@ unsafe extern "C-unwind" fn sendto(
     addr: *const sockaddr,
     addr_len: socklen_t,
 ) -> ssize_t {
-    if too_long(fd, len) {
-        return fail(libc::EMSGSIZE) as ssize_t;
+    if let Some(errno) = unsendable(fd, len) {
+        return fail(errno) as ssize_t;
     }
     next!(c"sendto", fd, from, len, flags, addr, addr_len)
 }
@@ -320,8 +359,8 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
     unsafe {
         if let Some(given) = message.as_ref() {
             let len = total(given.msg_iov, given.msg_iovlen);
-            if too_long(fd, len) {
-                return fail(libc::EMSGSIZE) as ssize_t;
+            if let Some(errno) = unsendable(fd, len) {
+                return fail(errno) as ssize_t;
             }
             if given.msg_controllen > 0
                 && let Some(priority) = priority(given)

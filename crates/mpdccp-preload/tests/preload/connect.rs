@@ -115,14 +115,16 @@ assert subprocess.run(['unshare', '-n', sys.executable, '-c', elsewhere], captur
     thread.join().unwrap();
 }
 
-/// The connection that waits to be accepted must not be read as data.
+/// The connection that waits to be accepted must not be read as data, and nobody reads what is sent.
 #[test]
-fn a_listening_socket_refuses_to_receive() {
+fn a_listening_socket_refuses_to_receive_and_to_send() {
     Host::new().passes(
         "l = listening(); c = new(); c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(l.getsockname())
 assert select.select([l], [], [], 20)[0]
 reads = (lambda n: os.read(l.fileno(), n), lambda n: os.readv(l.fileno(), [bytearray(n)]))
 for f in (l.recv, l.recvfrom, l.recvmsg, *reads): fails(errno.ENOTCONN, f, 99)
+writes = (lambda d: os.write(l.fileno(), d), lambda d: os.writev(l.fileno(), [d]), lambda d: l.sendmsg([d]))
+for f in (l.send, *writes): fails(errno.EPIPE, f, b'x')
 a, _ = l.accept(); c.send(b'x'); assert a.recv(9) == b'x'",
     );
 }

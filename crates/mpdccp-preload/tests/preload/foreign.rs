@@ -217,6 +217,27 @@ print(recv(a.fileno(), None, 0, 0x22), errno.errorcode[ctypes.get_errno()], flus
     client.await_line("-1 ECONNRESET");
 }
 
+/// A call with an empty buffer drops the datagram. The next call returns the error.
+#[test]
+fn an_empty_buffer_does_not_get_the_error_behind_a_datagram() {
+    for call in ["recv(a.fileno(), None, 0, 0)", "len(a.recvmsg(0)[0])"] {
+        let host = Host::new();
+        let serve = format!(
+            "print('accepted', flush=True)
+import ctypes, errno, select
+recv = ctypes.CDLL(None).recv
+ended = select.poll(); ended.register(a, 0); ended.poll()
+print({call}, flush=True)
+try: a.recv(9)
+except OSError as e: print(errno.errorcode[e.errno], flush=True)"
+        );
+        let Some(mut client) = Client::new(&host, "", &serve) else { return };
+        client.send_last_and_abort();
+        client.await_line("0");
+        client.await_line("ECONNRESET");
+    }
+}
+
 /// By default, the kernel's server asks the client to close (CloseReq), and the client holds TIMEWAIT. With
 /// DCCP_SOCKOPT_SERVER_TIMEWAIT, the server sends a Close.
 #[test]
