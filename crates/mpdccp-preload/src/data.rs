@@ -121,8 +121,8 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
 }
 
 /// The sender of a message. The daemon's end of a DCCP socket has a name, so all messages have a sender, and
-/// the end of the data has none. The number 0 alone does not tell that the data has ended, because the message
-/// or the buffer may be empty.
+/// the end of the data has none. The result 0 alone does not tell that the data has ended: the message or the
+/// buffer may be empty.
 struct Sender {
     storage: sockaddr_storage,
     len: socklen_t,

@@ -94,8 +94,8 @@ pub struct SessionConfig {
     /// detect dead paths. The server waits twice as long.
     pub keepalive: Duration,
     /// Client with several paths: how long the first subflow may take to open before the next path is tried.
-    /// The time doubles after each round through all paths, up to three seconds, so that a slow path also has
-    /// time to answer.
+    /// A time below three seconds doubles up to that after each round through all paths, so that a slow path
+    /// also has time to answer.
     pub first_attempt: Duration,
     /// How long the session survives with no path up.
     pub survive: Duration,

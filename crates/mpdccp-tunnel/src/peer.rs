@@ -217,7 +217,11 @@ impl Peer {
         let (later, sooner) = self.paths.split_at(self.first);
         let mut order = sooner.iter().chain(later).map(|p| p.config(port));
         let Some(first) = order.next() else { return };
-        let first_attempt = (FIRST_ATTEMPT.0 * (1 << self.failures.min(8))).min(FIRST_ATTEMPT.1);
+        let first_attempt = match self.slow {
+            0 => (FIRST_ATTEMPT.0 * (1 << self.failures.min(8))).min(FIRST_ATTEMPT.1),
+            // The whole attempt takes at most this long, so it stays on its first path.
+            _ => self.patience() * 2,
+        };
         let cfg = SessionConfig { first_attempt, ..cx.cfg.session() };
         let session = cx.endpoint.connect(cx.now, cfg, first);
         for path in order {

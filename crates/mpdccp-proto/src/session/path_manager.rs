@@ -9,8 +9,8 @@ use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Upper limit on the time that the first subflow may take before the next path is tried
-/// ([`crate::SessionConfig::first_attempt`]).
+/// The time that the first subflow may take before the next path is tried doubles up to this limit. The owner
+/// may set a longer time ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
 /// Time limit for the handshake of a join, and for any handshake at a server, because an unfinished handshake
 /// takes up one of the session's paths.
@@ -229,7 +229,7 @@ impl Session {
         let n = self.paths.len();
         let next = (1..=n).map(|k| (last + k) % n).find(|k| !self.paths[*k].removed);
         if next.is_some_and(|next| next <= last) {
-            self.first.patience = (self.first.patience * 2).min(FIRST_ATTEMPT);
+            self.first.patience = (self.first.patience * 2).min(FIRST_ATTEMPT).max(self.first.patience);
         }
         if let Some(next) = next.and_then(|k| self.paths.get_mut(k)) {
             next.connect_at = Some(now);
@@ -249,7 +249,8 @@ impl Session {
             self.paths.iter_mut().for_each(|path| path.connect_at = None);
             self.paths[next].connect_at = Some(now);
         }
-        (self.first.path, self.first.since, self.first.patience) = (path, now, FIRST_ATTEMPT);
+        (self.first.path, self.first.since) = (path, now);
+        self.first.patience = self.first.patience.max(FIRST_ATTEMPT);
     }
 
     /// Runs the timers of paths.
@@ -294,9 +295,9 @@ impl Session {
     fn rotation_timeout(&self) -> Option<Time> {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());
-        let patience = if self.is_answered() { FIRST_ATTEMPT } else { self.first.patience };
+        let least = if self.is_answered() { FIRST_ATTEMPT } else { Duration::ZERO };
         (self.role == Role::Client && self.state == SessionState::Connecting && choice && trying)
-            .then(|| self.first.since + patience)
+            .then(|| self.first.since + self.first.patience.max(least))
     }
 
     pub(super) fn management_timeouts(&self) -> impl Iterator<Item = (Time, Wake)> {
