@@ -18,7 +18,7 @@ impl Backlog {
     /// Opens a descriptor that is readable while a connection can be accepted, unless it is open already.
     pub(crate) fn open_descriptor(&self) -> io::Result<Arc<OwnedFd>> {
         let mut state = lock(&self.state);
-        let fd = state.descriptor.open(false)?;
+        let fd = state.descriptor.open()?;
         state.show();
         Ok(fd)
     }

@@ -51,16 +51,12 @@ impl Descriptor {
     ///
     /// # Errors
     /// A system error, such as too many open files.
-    pub(crate) fn open(&mut self, readable: bool) -> io::Result<Arc<OwnedFd>> {
-        let fd = match &self.fd {
-            Some(fd) => fd.clone(),
-            None => {
-                let fd = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-                self.fd.insert(fd).clone()
-            }
-        };
-        self.show(readable);
-        Ok(fd)
+    pub(crate) fn open(&mut self) -> io::Result<Arc<OwnedFd>> {
+        if let Some(fd) = &self.fd {
+            return Ok(fd.clone());
+        }
+        let fd = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        Ok(self.fd.insert(fd).clone())
     }
 
     /// Makes the descriptor readable. If it is already readable, creates a new edge, so that an

@@ -268,7 +268,7 @@ impl Pipe {
     /// Opens a descriptor that is readable while there is something to report, unless it is open already.
     pub(super) fn open_descriptor(&self) -> io::Result<Arc<OwnedFd>> {
         let mut state = lock(&self.state);
-        let fd = state.descriptor.open(false)?;
+        let fd = state.descriptor.open()?;
         state.show();
         Ok(fd)
     }
