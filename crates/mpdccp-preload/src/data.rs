@@ -9,6 +9,7 @@ use libc::{
 };
 use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request};
 use rustix::time::{ClockId, clock_gettime};
+use std::ptr::null_mut;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -73,6 +74,20 @@ fn finish(fd: c_int, read: ssize_t) -> ssize_t {
 fn finish_or_keep(fd: c_int, read: ssize_t, keep: bool) -> ssize_t {
     if read != 0 || !is_ours(fd) {
         return read;
+    }
+    // If the call has read an empty datagram, the error must wait for the datagrams that follow.
+    let (mut following, flags) = (Sender::default(), libc::MSG_PEEK | libc::MSG_DONTWAIT);
+    let peeked: ssize_t = next!(
+        c"recvfrom",
+        fd,
+        null_mut::<c_void>(),
+        0_usize,
+        flags,
+        following.addr(),
+        &raw mut following.len
+    );
+    if peeked < 0 || following.is_some() {
+        return 0;
     }
     match ask(&Request::Ended { keep }, Some(fd), &mut [0; MOST]) {
         Ok(_) => 0,

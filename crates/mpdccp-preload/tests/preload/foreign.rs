@@ -93,8 +93,8 @@ a, _ = l.accept()
         self.endpoint.poll_deliver().map(|(_, data)| data)
     }
 
-    /// Opens the connection, and waits until the server has accepted it. Then sends a datagram, and aborts.
-    fn send_last_and_abort(&mut self) {
+    /// Opens the connection, and waits until the server has accepted it. Then sends the datagrams, and aborts.
+    fn send_and_abort(&mut self, datagrams: &[&str]) {
         let mut opened = false;
         while !opened {
             opened = matches!(self.endpoint.poll_event(), Some((_, SessionEvent::Opened { .. })));
@@ -102,7 +102,10 @@ a, _ = l.accept()
             self.turn(|_| true);
         }
         self.await_line("accepted");
-        self.endpoint.send(dccp_net::Clock.now(), self.session, b"last".to_vec(), PktInfo::default());
+        for data in datagrams {
+            let data = data.as_bytes().to_vec();
+            self.endpoint.send(dccp_net::Clock.now(), self.session, data, PktInfo::default());
+        }
         while self.endpoint.backlog(dccp_net::Clock.now(), self.session).packets > 0 {
             self.turn(|_| true);
         }
@@ -197,7 +200,7 @@ for i in (2, 10): messages[i], messages[i + 1] = ctypes.addressof(part), 1
 print(recvmmsg(a.fileno(), messages, 2, 0, None), room.value.decode(), flush=True)
 print(recvmmsg(a.fileno(), messages, 2, 0, None), errno.errorcode[ctypes.get_errno()], flush=True)";
     let Some(mut client) = Client::new(&host, "", serve) else { return };
-    client.send_last_and_abort();
+    client.send_and_abort(&["last"]);
     client.await_line("1 last");
     client.await_line("-1 ECONNRESET");
 }
@@ -212,7 +215,7 @@ recv = ctypes.CDLL(None, use_errno=True).recv
 print(recv(a.fileno(), None, 0, 0x22), a.recv(9).decode(), flush=True)
 print(recv(a.fileno(), None, 0, 0x22), errno.errorcode[ctypes.get_errno()], flush=True)";
     let Some(mut client) = Client::new(&host, "", serve) else { return };
-    client.send_last_and_abort();
+    client.send_and_abort(&["last"]);
     client.await_line("4 last");
     client.await_line("-1 ECONNRESET");
 }
@@ -232,10 +235,26 @@ try: a.recv(9)
 except OSError as e: print(errno.errorcode[e.errno], flush=True)"
         );
         let Some(mut client) = Client::new(&host, "", &serve) else { return };
-        client.send_last_and_abort();
+        client.send_and_abort(&["last"]);
         client.await_line("0");
         client.await_line("ECONNRESET");
     }
+}
+
+/// The calls read and readv cannot tell an empty datagram from the end.
+#[test]
+fn an_error_behind_an_empty_datagram_waits_for_the_rest() {
+    let host = Host::new();
+    let serve = "print('accepted', flush=True)
+import errno, os, select
+ended = select.poll(); ended.register(a, 0); ended.poll()
+print(os.read(a.fileno(), 9), os.read(a.fileno(), 9), flush=True)
+try: os.read(a.fileno(), 9)
+except OSError as e: print(errno.errorcode[e.errno], flush=True)";
+    let Some(mut client) = Client::new(&host, "", serve) else { return };
+    client.send_and_abort(&["", "last"]);
+    client.await_line("b'' b'last'");
+    client.await_line("ECONNRESET");
 }
 
 /// By default, the kernel's server asks the client to close (CloseReq), and the client holds TIMEWAIT. With
