@@ -169,6 +169,8 @@ pub(crate) struct Channel {
     paused: bool,
     /// Timestamp of the newest handshake that this end started or accepted.
     pub(crate) newest: Timestamp,
+    /// The response to that handshake, until the initiator confirms the key.
+    pub(crate) response: Option<Vec<u8>>,
     pub(crate) confirmed: bool,
     pub(crate) armed: Option<Time>,
     /// Number of echo requests received.
@@ -204,6 +206,7 @@ impl Channel {
             paused: false,
             sent: now,
             newest: Timestamp::default(),
+            response: None,
             confirmed: initiates,
             armed: None,
             asked: 0,

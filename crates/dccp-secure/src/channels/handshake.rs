@@ -151,8 +151,13 @@ impl Channels {
         let known = peer.channels.get(&path).copied();
         let newest = match known.and_then(|at| self.channels.get(at)) {
             Some(channel) if channel.initiates => return Err(Reason::BadHandshake),
-            // Some networks duplicate packets. The log must not blame the peer's clock.
-            Some(channel) if channel.newest == time => return Err(Reason::Replayed),
+            // The response may have been lost. Otherwise, the network has duplicated the packet, and the log
+            // must not blame the peer's clock.
+            Some(channel) if channel.newest == time => {
+                let response = channel.response.clone().ok_or(Reason::Replayed)?;
+                self.outbox.push_back((*from, response));
+                return Ok(Input::Handled);
+            }
             Some(channel) => channel.newest,
             None => peer.floor,
         };
@@ -191,6 +196,7 @@ impl Channels {
         }
         message[HEADER..][..SECOND].copy_from_slice(&noise);
         peer.codes.write(&mut message, None);
+        channel.response = Some(message.clone());
         self.outbox.push_back((*from, message));
         self.arm(at);
         self.log_key(&secrets, aead, to, here);

@@ -446,7 +446,7 @@ impl Channels {
         let confirmed = confirms.is_some();
         if let Some(key) = confirms {
             let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
-            channel.confirmed = true;
+            (channel.confirmed, channel.response) = (true, None);
             self.strangers.confirm(channel.peer);
             if let Some(index) = channel.rotate(key) {
                 self.indices.remove(index & NO_SLOT);

@@ -72,6 +72,22 @@ fn no_byte_of_an_offer_can_be_changed() {
     assert_eq!(world.server.handle(world.now, &world.from, &mut offer.clone()), Input::Handled);
 }
 
+/// The initiator sends the same message again, because another one would invalidate a response that is late.
+#[test]
+fn a_lost_response_is_sent_again() {
+    let mut world = World::new();
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    let (_, offer) = world.client.poll_transmit().unwrap();
+    let mut answer = || {
+        assert_eq!(world.server.handle(world.now, &world.from, &mut offer.clone()), Input::Handled);
+        world.server.poll_transmit().unwrap()
+    };
+    let (lost, mut again) = (answer(), answer());
+    assert_eq!(lost, again);
+    assert_eq!(world.client.handle(world.now, &address(SERVER), &mut again.1), Input::Handled);
+    assert_eq!(world.exchange(), [(ChannelId(0), 9, b"x".to_vec())]);
+}
+
 #[test]
 fn old_handshakes_are_not_taken_again() {
     let mut world = World::ready();
