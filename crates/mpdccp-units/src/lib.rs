@@ -1,5 +1,5 @@
-//! Definitions that all crates of the stack share: time, rate, ECN marks, the source of an address, enums
-//! with names, and types that logs must not show.
+//! Definitions that all crates of the stack share: time, rate, ECN marks, the source and the site of an
+//! address, enums with names, and types that logs must not show.
 //!
 //! The protocol crates have no clock. A driver chooses an epoch and passes in [`Time`].
 //!
@@ -23,5 +23,5 @@ mod time;
 pub use core::time::Duration;
 pub use ecn::Ecn;
 pub use rate::{NoRate, Rate};
-pub use source::source;
+pub use source::{site, source};
 pub use time::Time;

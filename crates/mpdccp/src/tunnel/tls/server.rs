@@ -7,7 +7,7 @@ use crate::descriptors;
 use dccp_net::{Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
 use dccp_proto::Ecn;
 use mpdccp_tunnel::config::Config;
-use mpdccp_units::{Duration, Time, source};
+use mpdccp_units::{Duration, Time, site, source};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{
@@ -211,12 +211,11 @@ impl TlsServer {
                     break;
                 }
             };
-            let from = source(remote.ip());
-            let of_source = self.by_source.get(&from).copied().unwrap_or_default().strangers;
+            let of_source = self.by_source.get(&source(remote.ip())).copied().unwrap_or_default().strangers;
             let refused = match () {
                 () if of_source >= self.limits.of_source => Some("tls_refused_source"),
                 () if !self.has_token(now) => Some("tls_refused_rate"),
-                () if !self.has_room(from) => Some("tls_refused_full"),
+                () if !self.has_room(remote.ip()) => Some("tls_refused_full"),
                 () => None,
             };
             if let Some(why) = refused {
@@ -243,24 +242,33 @@ impl TlsServer {
         }
     }
 
-    /// Returns whether another connection from this source may be accepted. If a limit is reached, tries to
-    /// make room: if the source with the most connections has at least two more than this source, ends its
-    /// connection that has been idle longest.
+    /// Returns whether another connection from this address may be accepted. If a limit is reached, ends a
+    /// connection of the source, or else of the site, that has the most.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,
             () if self.strangers >= self.limits.strangers => true,
             () => return true,
         };
-        let own = self.by_source.get(&from).copied().unwrap_or_default().of(strangers);
-        let most = self.by_source.iter().map(|(ip, count)| (count.of(strangers), *ip)).max();
-        let Some((_, most)) = most.filter(|(count, _)| *count > own + 1) else { return false };
-        let its =
-            self.guests.iter().filter(|(_, g)| source(g.remote.ip()) == most && !(strangers && g.answered));
-        let Some((_, id)) = its.map(|(id, guest)| (guest.last, *id)).min() else { return false };
+        let displaced = [source, site].into_iter().find_map(|block| self.most_idle(from, strangers, block));
+        let Some(id) = displaced else { return false };
         self.remove(id);
         self.count("tls_displaced");
         true
+    }
+
+    /// If the block of addresses with the most connections has at least two more than the block of `from`,
+    /// returns its connection that has been idle longest.
+    fn most_idle(&self, from: IpAddr, strangers: bool, block: fn(IpAddr) -> IpAddr) -> Option<u64> {
+        let mut counts = BTreeMap::<IpAddr, usize>::new();
+        for (ip, count) in &self.by_source {
+            *counts.entry(block(*ip)).or_default() += count.of(strangers);
+        }
+        let own = counts.get(&block(from)).copied().unwrap_or_default();
+        let (count, most) = counts.into_iter().map(|(ip, count)| (count, ip)).max()?;
+        let its =
+            self.guests.iter().filter(|(_, g)| block(g.remote.ip()) == most && !(strangers && g.answered));
+        its.map(|(id, guest)| (guest.last, *id)).min().filter(|_| count > own + 1).map(|(_, id)| id)
     }
 
     fn put(&mut self, guest: Guest) {

@@ -31,6 +31,16 @@ impl Served {
         stream
     }
 
+    /// Opens a connection whose address is then replaced by another one.
+    fn connect_as(&mut self, ip: &str) -> TcpStream {
+        let stream = self.connect(1);
+        let id = *self.0.by_remote.get(&stream.local_addr().unwrap()).unwrap();
+        let mut guest = self.0.remove(id).unwrap();
+        guest.remote.set_ip(ip.parse().unwrap());
+        self.0.put(guest);
+        stream
+    }
+
     /// Opens a connection, completes the handshake, and sends one packet.
     fn join(&mut self, host: u8) -> Connection {
         let name = ServerName::try_from("vpn.example.org").unwrap();
@@ -114,6 +124,19 @@ fn a_full_server_takes_from_the_source_with_the_most() {
         let mut ends = gone.iter_mut().map(|client| client.read(&mut |_| {}).is_err());
         assert!(ends.next().unwrap(), "{met}");
         assert!(!ends.any(|end| end), "{met}");
+    }
+}
+
+/// A customer's IPv6 prefix contains thousands of sources.
+#[test]
+fn a_site_with_many_prefixes_cannot_take_all_places() {
+    for limits in [Limits { all: 4, ..LIMITS }, Limits { strangers: 4, ..LIMITS }] {
+        let mut server = Served::new(limits);
+        let _site: Vec<TcpStream> =
+            (1..=4).map(|n| server.connect_as(&format!("2001:db8:1:{n}::1"))).collect();
+        assert!(!server.0.has_room("2001:db8:1:5::1".parse().unwrap()), "the same site");
+        assert!(server.0.has_room("2001:db8:2::1".parse().unwrap()));
+        assert_eq!((server.drops("tls_displaced"), server.0.guests.len()), (1, 3));
     }
 }
 
