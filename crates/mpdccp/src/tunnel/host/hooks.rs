@@ -4,12 +4,13 @@
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::VecDeque;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,11 +21,43 @@ const WAITING: usize = 64;
 /// Shortest interval between log lines about skipped events, and between those about the same failure.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
+/// The events that wait for their run, of each peer that has any. The first peer's turn is next.
+#[derive(Default)]
+struct Waiting(VecDeque<VecDeque<Hook>>);
+
+impl Waiting {
+    /// Adds an event. If `most` events are already waiting, removes and returns the newest event of the peer
+    /// that has the most, so that a peer with many events does not take the places of others.
+    fn put(&mut self, hook: Hook, most: usize) -> Option<Hook> {
+        let full = self.0.iter().map(VecDeque::len).sum::<usize>() >= most;
+        match self.0.iter_mut().find(|its| its.front().is_some_and(|first| first.peer == hook.peer)) {
+            Some(its) => its.push_back(hook),
+            None => self.0.push_back(VecDeque::from([hook])),
+        }
+        let longest = self.0.iter_mut().max_by_key(|its| its.len()).filter(|_| full);
+        let skipped = longest.and_then(VecDeque::pop_back);
+        self.0.retain(|its| !its.is_empty());
+        skipped
+    }
+
+    /// Removes the next event. The peers take turns.
+    fn take(&mut self) -> Option<Hook> {
+        let mut its = self.0.pop_front()?;
+        let hook = its.pop_front();
+        if !its.is_empty() {
+            self.0.push_back(its);
+        }
+        hook
+    }
+}
+
 /// Runs the hook program for each event.
 pub(crate) struct Hooks {
     program: PathBuf,
     interface: String,
-    thread: Option<(SyncSender<Hook>, JoinHandle<()>)>,
+    waiting: Arc<Mutex<Waiting>>,
+    /// The thread, and a channel with one message for each waiting event.
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
     closing: Arc<AtomicBool>,
     /// Number of events that were skipped since the last log line about them, and when that line was written.
     skipped: u64,
@@ -33,13 +66,13 @@ pub(crate) struct Hooks {
 
 impl Hooks {
     pub(crate) fn new(program: PathBuf, interface: String) -> Hooks {
-        Hooks { program, interface, thread: None, closing: Arc::default(), skipped: 0, told: None }
+        let (waiting, closing) = (Arc::default(), Arc::default());
+        Hooks { program, interface, waiting, thread: None, closing, skipped: 0, told: None }
     }
 
     /// Queues an event for a run of the hook program.
     pub(crate) fn run(&mut self, hook: Hook) {
-        let Some(queue) = self.queue() else { return };
-        if let Err(TrySendError::Full(Hook { event, peer, .. })) = queue.try_send(hook) {
+        if let Some(Hook { event, peer, .. }) = self.put(hook, WAITING) {
             self.skipped += 1;
             // A peer whose paths keep changing causes many events, but must not fill the log.
             if self.told.is_none_or(|at| at.elapsed() >= TOLD_EVERY) {
@@ -56,28 +89,29 @@ impl Hooks {
     /// together, as in [`drop`].
     pub(crate) fn run_last(&mut self, hook: Hook) {
         self.closing.store(true, Ordering::Relaxed);
-        if let Some(queue) = self.queue() {
+        self.put(hook, usize::MAX);
+    }
+
+    /// Queues an event. Returns the event that was skipped because too many are waiting. Starts the thread
+    /// only now, because a thread inherits the capabilities that its creator has at that time.
+    fn put(&mut self, hook: Hook, most: usize) -> Option<Hook> {
+        self.thread = self.thread.take().or_else(|| self.start());
+        let (wake, _) = self.thread.as_ref()?;
+        let skipped = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).put(hook, most);
+        if skipped.is_none() {
             // Ignore the error: if the thread has ended, it has logged the reason.
-            let _ = queue.send(hook);
+            let _ = wake.send(());
         }
+        skipped
     }
 
-    /// Returns the queue of the thread. Starts the thread only now, because a thread inherits the
-    /// capabilities that its creator has at that time.
-    fn queue(&mut self) -> Option<&SyncSender<Hook>> {
-        if self.thread.is_none() {
-            self.thread = self.start();
-        }
-        self.thread.as_ref().map(|(queue, _)| queue)
-    }
-
-    fn start(&self) -> Option<(SyncSender<Hook>, JoinHandle<()>)> {
-        let (queue, hooks) = sync_channel(WAITING);
+    fn start(&self) -> Option<(Sender<()>, JoinHandle<()>)> {
+        let (wake, wakes) = channel();
         let (program, interface) = (self.program.clone(), self.interface.clone());
-        let closing = self.closing.clone();
-        let serve = move || serve(&hooks, &program, &interface, &closing);
+        let (waiting, closing) = (self.waiting.clone(), self.closing.clone());
+        let serve = move || serve(&wakes, &waiting, &program, &interface, &closing);
         match std::thread::Builder::new().name("hooks".into()).spawn(serve) {
-            Ok(thread) => Some((queue, thread)),
+            Ok(thread) => Some((wake, thread)),
             Err(e) => {
                 tracing::error!("hook: cannot start a thread: {e}");
                 None
@@ -90,8 +124,8 @@ impl Drop for Hooks {
     /// Waits for pending runs up to the time limit.
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
-        if let Some((queue, thread)) = self.thread.take() {
-            drop(queue);
+        if let Some((wake, thread)) = self.thread.take() {
+            drop(wake);
             let _ = thread.join();
         }
     }
@@ -115,10 +149,18 @@ impl Limit<'_> {
     }
 }
 
-fn serve(hooks: &Receiver<Hook>, program: &Path, interface: &str, closing: &AtomicBool) {
+fn serve(
+    wakes: &Receiver<()>,
+    waiting: &Mutex<Waiting>,
+    program: &Path,
+    interface: &str,
+    closing: &AtomicBool,
+) {
     let mut limit = Limit { closing, end: None };
     let mut told: Option<(String, Instant)> = None;
-    for hook in hooks {
+    for () in wakes {
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(hook) = next else { continue };
         let since = Instant::now();
         // The tunnel may end during the run.
         let done = run(program, interface, &hook, || limit.left(since, Instant::now()));
@@ -224,16 +266,51 @@ mod tests {
     fn a_hook_that_always_fails_does_not_fill_the_log() {
         let directory = tempfile::tempdir().unwrap();
         let program = script(directory.path(), "[ \"$MPDCCP_PATH\" = p ] && exit 3; exit 4");
-        let (queue, hooks) = sync_channel(WAITING);
-        ["p", "p", "p", "q", "q"].into_iter().for_each(|path| queue.send(hook(path)).unwrap());
-        drop(queue);
+        let (wake, wakes) = channel();
+        let mut waiting = Waiting::default();
+        for path in ["p", "p", "p", "q", "q"] {
+            waiting.put(hook(path), WAITING);
+            wake.send(()).unwrap();
+        }
+        drop(wake);
         let events = Events::default();
         let log = tracing_subscriber::registry().with(events.clone().with_filter(LevelFilter::WARN));
-        let serve = || serve(&hooks, &program, "tun", &AtomicBool::new(false));
+        let waiting = Mutex::new(waiting);
+        let serve = || serve(&wakes, &waiting, &program, "tun", &AtomicBool::new(false));
         tracing::subscriber::with_default(log, serve);
         let lines: Vec<String> = events.newest(9).into_iter().map(|event| event.message).collect();
         assert!(lines.len() == 2 && lines[1].contains("exit status: 3"), "{lines:?}");
         assert!(lines[0].contains("exit status: 4"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_peer_with_many_events_does_not_take_the_turns_of_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "until [ -e end ]; do sleep 0.02; done; echo \"$MPDCCP_PEER\" >> out";
+        let mut hooks = Hooks::new(script(directory.path(), text), "tun".into());
+        (0..2 * WAITING).for_each(|_| hooks.run(hook("p")));
+        hooks.run(Hook { peer: "home".into(), ..hook("p") });
+        std::fs::write(directory.path().join("end"), "").unwrap();
+        drop(hooks);
+        let out = std::fs::read_to_string(directory.path().join("out")).unwrap();
+        let turn = out.lines().position(|peer| peer == "home");
+        // The other peer has the current run and the next turn.
+        assert!(turn.is_some_and(|turn| turn <= 2), "{out}");
+    }
+
+    #[test]
+    fn a_full_queue_skips_an_event_of_the_peer_with_the_most() {
+        let of = |peer: &str, path: &str| Hook { peer: peer.into(), ..hook(path) };
+        let mut waiting = Waiting::default();
+        for path in ["1", "2", "3"] {
+            assert_eq!(waiting.put(of("a", path), 3), None);
+        }
+        assert_eq!(waiting.put(of("a", "4"), 3), Some(of("a", "4")));
+        assert_eq!(waiting.put(of("b", "1"), 3), Some(of("a", "3")));
+        assert_eq!(waiting.put(of("c", "1"), 3), Some(of("a", "2")));
+        assert_eq!(waiting.put(of("d", "1"), 3), Some(of("d", "1")));
+        let order: Vec<Hook> = std::iter::from_fn(|| waiting.take()).collect();
+        assert_eq!(order, [of("a", "1"), of("b", "1"), of("c", "1")]);
     }
 
     #[test]
