@@ -61,6 +61,15 @@ struct Listener {
     pending: HashMap<SocketAddr, Flow>,
 }
 
+/// A flow whose local host has not completed its handshake.
+struct Early {
+    since: Instant,
+    /// Addresses and ports of the host's SYN.
+    tuple: Tuple,
+    /// Commands for the flow. These may already contain data, because the far host can send first.
+    commands: Vec<Command>,
+}
+
 /// The sockets of one end of the tunnel.
 pub struct Sockets<E, P> {
     epoll: OwnedFd,
@@ -71,9 +80,7 @@ pub struct Sockets<E, P> {
     listeners: HashMap<SocketAddr, Listener>,
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
-    /// Commands for flows whose local host has not completed its handshake. These may already contain data,
-    /// because the far host can send first.
-    early: HashMap<Flow, (Instant, Vec<Command>)>,
+    early: HashMap<Flow, Early>,
     /// Connections that must be read or written.
     active: HashSet<Flow>,
     /// Listeners whose last accept failed, usually for lack of a free descriptor. They are tried again.
@@ -174,7 +181,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let connecting = self.connecting.values().map(|(_, _, since)| *since + PATIENCE);
-        let first = connecting.chain(self.early.values().map(|(since, _)| *since + HANDSHAKE)).min();
+        let first = connecting.chain(self.early.values().map(|early| early.since + HANDSHAKE)).min();
         let left = first.map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
         let again = (!self.short.is_empty()).then_some(ACCEPT_AGAIN);
         Timespec::try_from(left.into_iter().chain(again).min()?).ok()
@@ -236,8 +243,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 self.check(flow, request.tuple.to, opened);
             }
             Command::Data(flow, _) | Command::Credit(flow, _) | Command::Finish(flow) => {
-                if let Some((_, early)) = self.early.get_mut(&flow) {
-                    return early.push(command);
+                if let Some(early) = self.early.get_mut(&flow) {
+                    return early.commands.push(command);
                 }
                 let Some((connection, _)) = self.connections.get_mut(&flow) else { return };
                 match command {
@@ -330,13 +337,14 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     /// Adds a connection. `since` is when the handshake began, unless the host began it.
     fn established(&mut self, flow: Flow, socket: Socket, since: Option<Instant>) {
         let early = self.early.remove(&flow);
-        let since = since.or(early.as_ref().map(|(since, _)| *since)).unwrap_or_else(Instant::now);
+        let since = since.or(early.as_ref().map(|early| early.since)).unwrap_or_else(Instant::now);
         match self.register(&socket, Kind::Connection(flow)) {
             Ok(number) => {
                 self.connections.insert(flow, (Connection::new(socket, since.elapsed()), number));
                 self.events.push(Event::Connected(flow));
                 self.active.insert(flow);
-                early.into_iter().flat_map(|(_, early)| early).for_each(|command| self.on_command(command));
+                let commands = early.into_iter().flat_map(|early| early.commands);
+                commands.for_each(|command| self.on_command(command));
             }
             Err(_) => {
                 reset(socket);
@@ -347,7 +355,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
 
     /// Gives up on connection attempts without an answer, and on hosts that do not complete their handshake.
     fn give_up(&mut self, now: Instant) {
-        let late = self.early.iter().filter(|(_, (since, _))| now.duration_since(*since) >= HANDSHAKE);
+        let late = self.early.iter().filter(|(_, early)| now.duration_since(early.since) >= HANDSHAKE);
         for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {
             self.reset(flow);
             self.events.push(Event::Reset(flow));
@@ -417,7 +425,13 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
 
     /// Resets the flow at the request of the other end.
     fn reset(&mut self, flow: Flow) {
-        self.early.remove(&flow);
+        if let Some(Early { tuple, .. }) = self.early.remove(&flow)
+            && let Some(listener) = self.listeners.get_mut(&tuple.to)
+            // A newer flow may have the same addresses and ports.
+            && listener.pending.get(&tuple.from) == Some(&flow)
+        {
+            listener.pending.remove(&tuple.from);
+        }
         if let Some((socket, number, _)) = self.connecting.remove(&flow) {
             self.kinds.remove(&number);
             // The remote host may have completed the handshake, so send RST.
@@ -425,9 +439,6 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
         if let Some(connection) = self.remove(flow) {
             connection.reset();
-        }
-        for listener in self.listeners.values_mut() {
-            listener.pending.retain(|_, pending| *pending != flow);
         }
     }
 

@@ -107,6 +107,20 @@ fn a_host_listens_on_and_connects_from_the_same_port() {
     assert_eq!((sockets.listeners.len(), sockets.connecting.len()), (2, 2));
 }
 
+/// A host may use its port again before the other end has reset the old flow.
+#[test]
+fn the_reset_of_an_old_flow_leaves_a_new_flow_with_the_same_ports_at_its_listener() {
+    let Some((mut sockets, _handle)) = sockets() else { return };
+    let (tuple, syn) = tuple();
+    for flow in [Flow(1), Flow(2)] {
+        sockets.on_command(Command::Accept { flow, tuple, syn: syn.clone() });
+    }
+    sockets.on_command(Command::Reset(Flow(1)));
+    assert_eq!(sockets.listeners[&tuple.to].pending[&tuple.from], Flow(2));
+    sockets.on_command(Command::Reset(Flow(2)));
+    assert!(sockets.early.is_empty() && sockets.listeners[&tuple.to].pending.is_empty());
+}
+
 #[test]
 fn listeners_of_flows_that_are_over_do_not_pile_up() {
     let Some((mut sockets, _handle)) = sockets() else { return };

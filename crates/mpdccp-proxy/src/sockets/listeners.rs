@@ -1,6 +1,6 @@
 //! Accepts connections from hosts.
 
-use super::{BACKLOG, HEADER, Kind, LISTENERS, Listener, Sockets};
+use super::{BACKLOG, Early, HEADER, Kind, LISTENERS, Listener, Sockets};
 use crate::commands::Event;
 use crate::flow::reset;
 use crate::options::transparent;
@@ -30,7 +30,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             listener.pending.insert(tuple.from, flow);
         }
         let header: &[u8] = if self.namespace.tun().offloads() { &[0; HEADER] } else { &[] };
-        self.early.insert(flow, (Instant::now(), Vec::new()));
+        self.early.insert(flow, Early { since: Instant::now(), tuple, commands: Vec::new() });
         rustix::io::writev(self.namespace.tun(), &[IoSlice::new(header), IoSlice::new(syn)])?;
         Ok(())
     }
