@@ -55,15 +55,17 @@ impl Bucket {
         Bucket { at: Time::ZERO, tokens: PEER_BURST, most: PEER_BURST }
     }
 
-    /// Takes a token. Returns false if none is left.
-    pub(crate) fn takes(&mut self, now: Time) -> bool {
+    /// Takes a token for a handshake that is newer than all earlier ones, or for another one. Half of the
+    /// tokens are reserved for the newest: a restarted server does not recognise replays, but replays are
+    /// older than the peer's next handshake. Returns false if no token is left.
+    pub(crate) fn takes(&mut self, now: Time, newest: bool) -> bool {
         let earned = now.since(self.at).as_millis() as u64 * PER_SECOND / 1000;
         if earned > 0 {
             self.tokens = u64::from(self.tokens).saturating_add(earned).min(u64::from(self.most)) as u32;
             self.at = now;
         }
-        let taken = self.tokens > 0;
-        self.tokens = self.tokens.saturating_sub(1);
+        let taken = self.tokens > if newest { 0 } else { self.most / 2 };
+        self.tokens -= u32::from(taken);
         taken
     }
 }
@@ -93,7 +95,7 @@ impl Sources {
             }
         }
         let full = Bucket { at: now, tokens: BURST, most: BURST };
-        self.buckets.entry(source(ip)).or_insert(full).takes(now)
+        self.buckets.entry(source(ip)).or_insert(full).takes(now, true)
     }
 }
 

@@ -165,7 +165,10 @@ impl Channels {
             return Err(Reason::OldHandshake);
         }
         let aead = Aead::pick(&self.settings.aeads, aeads).ok_or(Reason::NoCommonCipher)?;
-        if !self.peers.get_mut(&number).is_some_and(|peer| peer.handshakes.takes(now)) {
+        let peer = self.peers.get_mut(&number).ok_or(Reason::UnknownPeer)?;
+        let is_newest = time > peer.offered;
+        peer.offered = peer.offered.max(time);
+        if !peer.handshakes.takes(now, is_newest) {
             return Err(Reason::PeerLimited);
         }
         let at = match known {

@@ -42,6 +42,8 @@ struct Peer {
     channels: BTreeMap<u64, u32>,
     /// A handshake that opens another channel must have a newer timestamp than this.
     floor: Timestamp,
+    /// Timestamp of the peer's newest handshake, including handshakes that exceeded the rate limit.
+    offered: Timestamp,
     /// Server and shard that sent the last answer.
     home: Receiver,
     /// Rate limit of the peer's handshakes.
@@ -127,21 +129,18 @@ impl Channels {
         self.remove_peer(number);
         self.by_key.insert(key, number);
         self.identity.add_peer(key);
-        let channels = BTreeMap::new();
-        let (codes, floor) = (Codes::new(&key), Timestamp::default());
-        self.peers.insert(
-            number,
-            Peer {
-                key,
-                psk,
-                codes,
-                channels,
-                floor,
-                home: ANYWHERE,
-                handshakes: Bucket::of_peer(),
-                echoes: Budget::new(),
-            },
-        );
+        let peer = Peer {
+            key,
+            psk,
+            codes: Codes::new(&key),
+            channels: BTreeMap::new(),
+            floor: Timestamp::default(),
+            offered: Timestamp::default(),
+            home: ANYWHERE,
+            handshakes: Bucket::of_peer(),
+            echoes: Budget::new(),
+        };
+        self.peers.insert(number, peer);
     }
 
     /// Returns whether the peer with this number has these keys.

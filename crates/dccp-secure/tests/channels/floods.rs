@@ -1,6 +1,6 @@
 //! Limits under floods of handshakes.
 
-use crate::{SERVER, World, address, channels, key, seal, seeded};
+use crate::{CLIENT, SERVER, World, address, channels, key, seal, seeded};
 use dccp_secure::{
     Address, Aead, ChannelId, Channels, Event, PresharedKey, PrivateKey, Reason, Settings, Unready,
 };
@@ -103,6 +103,38 @@ fn a_peer_cannot_take_all_handshakes() {
     assert!(world.server.drops()[&Reason::PeerLimited] > 0);
     world.wait(Duration::from_secs(1));
     assert_eq!(handshakes(&mut world, 45), 20, "a peer must gain 20 handshakes per second");
+}
+
+/// A restarted server cannot recognise replays, but must still have tokens for the peer's next handshake.
+#[test]
+fn replays_to_a_restarted_server_do_not_keep_the_peer_out() {
+    let mut world = World::ready();
+    let mut recorded = Vec::new();
+    for _ in 0..170 {
+        world.now += Duration::from_micros(10);
+        let channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+        recorded.extend(std::iter::from_fn(|| world.client.poll_transmit()).map(|(_, message)| message));
+        world.client.close(channel);
+    }
+    world.server = seeded(SERVER, true, 99);
+    world.server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+    let replay = |world: &mut World, mut message: Vec<u8>| {
+        world.server.handle(world.now, &address(66), &mut message);
+        while world.server.poll_transmit().is_some() {}
+    };
+    recorded.iter().for_each(|message| replay(&mut world, message.clone()));
+    assert_eq!(world.server.drops()[&Reason::PeerLimited], 170 - 128);
+    // From now on, a replay arrives whenever the peer has gained a token.
+    world.now += Duration::from_micros(10);
+    world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+    assert_eq!(world.send(b"let me in"), Err(Unready::NoKey));
+    let mut got = world.exchange();
+    for message in recorded.drain(128..).take(30) {
+        world.wait(Duration::from_millis(50));
+        replay(&mut world, message);
+        got.extend(world.exchange());
+    }
+    assert_eq!(got.into_iter().map(|(_, _, packet)| packet).collect::<Vec<_>>(), [b"let me in"]);
 }
 
 /// The sender of cookies must not control the rate of initiations.
