@@ -2,9 +2,7 @@
 //! number and address stay the same when the peer moves.
 
 use crate::refusals::Refusals;
-use crate::secure::{
-    Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Handover, Input, OVERHEAD, QUESTION,
-};
+use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Handover, Input, OVERHEAD};
 use dccp_proto::Route;
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +111,7 @@ impl ChannelRoutes {
     /// destination.
     pub(crate) fn questions(&mut self, now: Time, socket: u32) -> Vec<(Address, Vec<u8>)> {
         let question = EchoQuestion { number: 0, answer: 0, answers: 1, wait: Duration::ZERO };
-        let packet = question.write(QUESTION);
+        let packet = question.write(0);
         let len = packet.len() + OVERHEAD;
         let channels = self.begun.iter().filter(|(on, ..)| *on == socket);
         let sealed = channels.filter_map(|(_, _, channel)| {

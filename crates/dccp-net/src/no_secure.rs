@@ -12,7 +12,6 @@ use std::str::FromStr;
 pub const HEADER: usize = 0;
 pub const TAG: usize = 0;
 pub const OVERHEAD: usize = 0;
-pub const QUESTION: usize = 0;
 
 /// The error of all functions here: this build has no encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use crate::header::{self, HEADER, Kind, OVERHEAD, Receiver};
 use crate::noise::Initiating;
 use crate::replay::Replay;
 use crate::timestamp::Timestamp;
+use core::net::IpAddr;
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 
@@ -77,6 +78,9 @@ pub(crate) struct Keypair {
     /// Index of this end, which the peer writes into records for this end.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
+    /// The address at which the other end has proved that it receives packets. A responder sent the answer
+    /// there without which the initiator would not have the key.
+    pub(crate) met: IpAddr,
     pub(crate) send: RecordKey,
     pub(crate) receive: RecordKey,
     pub(crate) aead: Aead,
@@ -362,8 +366,8 @@ mod tests {
     fn keypair(aead: Aead, counter: u64) -> Box<Keypair> {
         let key = || RecordKey::new(aead, &[1; 32]).unwrap();
         let to = Receiver { server: 0, index: 1 };
-        let (seen, send, receive) = (Replay::new(), key(), key());
-        Box::new(Keypair { index: 1, to, send, receive, aead, seen, made: Time::ZERO, counter })
+        let (seen, send, receive, met) = (Replay::new(), key(), key(), [192, 0, 2, 1].into());
+        Box::new(Keypair { index: 1, to, met, send, receive, aead, seen, made: Time::ZERO, counter })
     }
 
     #[test]

@@ -16,7 +16,7 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
 /// Length of the shortest request and of the shortest answer, in bytes.
-pub const QUESTION: usize = 18;
+const QUESTION: usize = 18;
 const ANSWER: usize = 44;
 /// Limits of an answer: size in bytes, and delay in steps of 100 ms.
 const LARGEST: u16 = 9_000;
@@ -56,9 +56,10 @@ pub struct EchoQuestion {
 }
 
 impl EchoQuestion {
-    /// Encodes the request as a packet of `len` bytes, but at least [`QUESTION`] bytes.
+    /// Encodes the request as a packet of `len` bytes, or of more bytes if the shortest answer is larger: the
+    /// other end may answer only with as many bytes.
     pub fn write(&self, len: usize) -> Vec<u8> {
-        let mut out = vec![0; len.max(QUESTION)];
+        let mut out = vec![0; len.max(ANSWER)];
         let wait = u16::try_from(self.wait.as_millis() / 100).unwrap_or(u16::MAX);
         out[4] = 1;
         out[5..13].copy_from_slice(&self.number.to_be_bytes());

@@ -33,7 +33,7 @@ pub use channel::{ChannelId, ChannelStats, Unready};
 pub use channels::{Channels, Event, Handover, Input, PeerStats, Settings, home};
 pub use ciphers::{Aead, UnknownAead};
 pub use drops::Reason;
-pub use echo::{EchoAnswer, EchoQuestion, HostFacts, QUESTION};
+pub use echo::{EchoAnswer, EchoQuestion, HostFacts};
 pub use header::{HEADER, OVERHEAD, TAG, is_cookie, shard_of};
 pub use keylog::KeyLog;
 pub use keys::{KeyError, PresharedKey, PrivateKey, PublicKey};

@@ -184,7 +184,7 @@ impl Channels {
             return Err(Reason::UnknownPeer);
         };
         let (noise, secrets) = offered.answer(&peer.psk, &answer).ok_or(Reason::BadHandshake)?;
-        let key = keypair(now, &secrets, aead, index, to, false).ok_or(Reason::BadHandshake)?;
+        let key = keypair(now, &secrets, aead, index, (to, from), false).ok_or(Reason::BadHandshake)?;
         channel.newest = time;
         if !channel.confirmed {
             channel.heard = now;
@@ -245,7 +245,8 @@ impl Channels {
             self.arm(at);
             return Err(Reason::OtherServer);
         }
-        let key = keypair(now, &secrets, answer.aead, to.index, home, true).ok_or(Reason::BadHandshake)?;
+        let at_home = (home, &channel.address);
+        let key = keypair(now, &secrets, answer.aead, to.index, at_home, true).ok_or(Reason::BadHandshake)?;
         let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
         channel.took = channel.pending.take().map(|pending| now.since(pending.sent));
         channel.on_heard(now);
@@ -317,10 +318,11 @@ fn keypair(
     secrets: &Secrets,
     aead: Aead,
     index: u32,
-    to: Receiver,
+    (to, other): (Receiver, &Address),
     initiator: bool,
 ) -> Option<Box<Keypair>> {
     let (first, second) = secrets.keys(aead)?;
     let (send, receive) = if initiator { (first, second) } else { (second, first) };
-    Some(Box::new(Keypair { index, to, send, receive, aead, seen: Replay::new(), made: now, counter: 0 }))
+    let (met, seen) = (other.remote.ip(), Replay::new());
+    Some(Box::new(Keypair { index, to, met, send, receive, aead, seen, made: now, counter: 0 }))
 }

@@ -439,7 +439,7 @@ impl Channels {
             return Err(Reason::Replayed);
         }
         let len = key.receive.open(counter, datagram).ok_or(Reason::Forged)?;
-        let latest = key.seen.take(counter);
+        let (latest, met) = (key.seen.take(counter), key.met == from.remote.ip());
         let confirms = channel.next.take_if(|next| next.index == to.index);
         channel.on_heard(now);
         let confirmed = confirms.is_some();
@@ -474,7 +474,7 @@ impl Channels {
         self.renew(now, at);
         let packet = datagram.get(HEADER..HEADER + len).unwrap_or_default();
         if self.settings.accepts && echo::is_question(packet) {
-            return self.ask(now, (at, from), packet);
+            return self.ask(now, (at, from, met), packet);
         }
         Ok(if len == 0 { Input::Handled } else { Input::Packet { channel: id, peer, len } })
     }

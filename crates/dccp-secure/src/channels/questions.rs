@@ -30,18 +30,19 @@ impl Channels {
         }
     }
 
+    /// Handles an echo request. `met` says whether the peer has proved that it receives packets at `from`.
     pub(super) fn ask(
         &mut self,
         now: Time,
-        (at, from): (u32, &Address),
+        (at, from, met): (u32, &Address, bool),
         packet: &[u8],
     ) -> Result<Input, Reason> {
         let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
         let peer = self.peers.get_mut(&channel.peer).ok_or(Reason::UnknownPeer)?;
         channel.asked = channel.asked.wrapping_add(1);
-        // Anyone can be a stranger and forge the source of a request, so the answers to a stranger must not
-        // be larger than the request.
-        let most = if is_stranger(channel.peer) { packet.len() } else { usize::MAX };
+        // The source of a request may be forged, and anyone can be a stranger. Answers to either must not be
+        // larger than the request.
+        let most = if met && !is_stranger(channel.peer) { usize::MAX } else { packet.len() };
         if !self.echoes.ask(now, (channel.id, from), (packet, most), channel.asked, &mut peer.echoes) {
             return Err(Reason::EchoLimited);
         }

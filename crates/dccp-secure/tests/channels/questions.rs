@@ -55,6 +55,35 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
     );
 }
 
+/// A peer can forge the source of a request. The server knows only that the peer receives packets at the
+/// address of its last handshake.
+#[test]
+fn a_source_without_a_handshake_gets_no_answers_larger_than_the_request() {
+    let mut world = World::ready();
+    world.from = address(66);
+    for (size, answers, allowed) in [(100, 1, true), (50, 2, true), (101, 1, false), (51, 2, false)] {
+        let request = EchoQuestion { number: 1, answer: size, answers, wait: Duration::ZERO }.write(100);
+        let expected = if allowed { Input::Handled } else { Input::Dropped(Reason::EchoLimited) };
+        assert_eq!(world.send(&request), Ok(expected), "{answers} answers of {size} bytes");
+        assert_eq!(self::answers(&mut world).len(), if allowed { usize::from(answers) } else { 0 });
+    }
+    world.wait(Duration::from_secs(121));
+    assert_eq!(world.send(b"time for new keys"), packet(0, 17));
+    world.exchange();
+    assert_eq!(world.send(&question(2, 1_300, 0)), Ok(Input::Handled));
+    assert_eq!(answers(&mut world).len(), 1);
+}
+
+/// The shortest request is as long as the shortest answer, so that a client can test another address.
+#[test]
+fn the_shortest_request_is_answered_at_any_source() {
+    let mut world = World::ready();
+    world.from = address(66);
+    let request = EchoQuestion { number: 1, answer: 0, answers: 1, wait: Duration::ZERO }.write(0);
+    assert_eq!(world.send(&request), Ok(Input::Handled));
+    assert_eq!(answers(&mut world).len(), 1);
+}
+
 #[test]
 fn questions_are_bounded_in_bytes_and_in_what_waits() {
     let mut world = World::ready();

@@ -5,9 +5,7 @@ use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
 use crate::tunnel::tls::TlsClient;
 use dccp_net::{Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
-use dccp_secure::{
-    Address, ChannelId, Channels, EchoAnswer, EchoQuestion, HEADER, Input, OVERHEAD, QUESTION, Reason,
-};
+use dccp_secure::{Address, ChannelId, Channels, EchoAnswer, EchoQuestion, HEADER, Input, OVERHEAD, Reason};
 use mpdccp_tunnel::TlsPath;
 use mpdccp_tunnel::config::Config;
 use mpdccp_units::{Duration, Time};
@@ -174,7 +172,7 @@ impl Prober {
         let (now, number, overhead) = (Clock.now(), self.next, self.overhead());
         self.next += 1;
         let question = EchoQuestion { number, answer: answer.saturating_sub(overhead), answers, wait };
-        let packet = question.write(usize::from(size.saturating_sub(overhead)).max(QUESTION));
+        let packet = question.write(size.saturating_sub(overhead).into());
         let mut record = vec![0; packet.len() + OVERHEAD];
         record[HEADER..HEADER + packet.len()].copy_from_slice(&packet);
         let len = record.len();
