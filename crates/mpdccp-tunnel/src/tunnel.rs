@@ -441,6 +441,7 @@ impl Tunnel {
             let flows = &self.flows;
             leaving::watch(cx, peers, |session| flows.as_ref().is_some_and(|f| f.of_session(session) > 0));
         }
+        self.forward.follow_sizes(cx, &self.assigned);
         self.session_routes.watch(cx);
         self.listener.watch(cx, peers);
     }

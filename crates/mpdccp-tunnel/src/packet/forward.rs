@@ -250,16 +250,25 @@ impl Forward {
         let now = now.map(|carried| carried.segments);
         if shard.is_first() {
             self.mtu.count(before, now);
-            self.adapt_interface(cx, assigned);
+            self.follow_sizes(cx, assigned);
         } else if before != now {
             cx.tell_shard(0, Told::Carries { before, now });
         }
     }
 
+    /// Adapts the MTU of the interface if the peers' packet sizes have changed, unless it was changed only
+    /// recently. Until it fits, the tunnel splits packets, or tells their senders the size limit.
+    pub(crate) fn follow_sizes(&mut self, cx: &mut Cx<'_>, assigned: &Assigned) {
+        if self.mtu.is_due(cx.now) {
+            self.adapt_interface(cx, assigned);
+        }
+    }
+
     /// Sets the MTU of the interface to the largest packet size of any peer, limited by the server's MTU.
-    pub(crate) fn adapt_interface(&self, cx: &mut Cx<'_>, assigned: &Assigned) {
+    pub(crate) fn adapt_interface(&mut self, cx: &mut Cx<'_>, assigned: &Assigned) {
         let least = mtu::least(cx.cfg, &assigned.nets, self.allowed.has_v6());
         if let Some(mtu) = self.mtu.wanted(least, assigned.mtu()) {
+            self.mtu.pause(cx.now);
             cx.out.push(Action::SetMtu(mtu));
         }
     }

@@ -20,6 +20,8 @@ pub(crate) const LEAST_V6: u16 = 1280;
 /// large (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
+/// Shortest interval between changes of the interface's MTU, because a peer's paths may keep changing.
+const PAUSE: Duration = Duration::from_secs(3);
 
 /// Returns the initial MTU of a path. `most` is the configured limit.
 pub fn first(sizes: Sizes, most: Option<u16>) -> u16 {
@@ -85,15 +87,20 @@ pub(crate) struct InterfaceMtu {
     most: u16,
     /// Number of peers with each packet size.
     carried: BTreeMap<u16, usize>,
+    /// Whether the peers' sizes have changed since the MTU last followed them.
+    changed: bool,
+    /// When the MTU may follow them again.
+    again: Time,
 }
 
 impl InterfaceMtu {
     pub(crate) fn new(mtu: u16) -> InterfaceMtu {
-        InterfaceMtu { mtu, most: mtu, carried: BTreeMap::new() }
+        InterfaceMtu { mtu, most: mtu, ..InterfaceMtu::default() }
     }
 
     /// Replaces a peer's earlier size with the new one.
     pub(crate) fn count(&mut self, before: Option<u16>, now: Option<u16>) {
+        self.changed |= before != now;
         if let Some(now) = now {
             *self.carried.entry(now).or_default() += 1;
         }
@@ -101,6 +108,16 @@ impl InterfaceMtu {
             *count -= 1;
         }
         self.carried.retain(|_, count| *count > 0);
+    }
+
+    /// Returns whether the MTU must follow the peers' sizes now.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        now >= self.again && std::mem::take(&mut self.changed)
+    }
+
+    /// Records that the MTU is being changed.
+    pub(crate) fn pause(&mut self, now: Time) {
+        self.again = now + PAUSE;
     }
 
     /// Returns the MTU that the interface should have, or `None` if it already has that MTU. The MTU is the

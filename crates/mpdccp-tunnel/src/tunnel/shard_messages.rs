@@ -40,7 +40,7 @@ impl Tunnel {
             Told::Send(number, message) => self.peers.tell(cx!(self, endpoint, now), number, &message),
             Told::Carries { before, now: size } => {
                 self.forward.mtu.count(before, size);
-                self.forward.adapt_interface(cx!(self, endpoint, now), &self.assigned);
+                self.forward.follow_sizes(cx!(self, endpoint, now), &self.assigned);
             }
             Told::Mtu(mtu) => self.forward.mtu.mtu = mtu,
         }

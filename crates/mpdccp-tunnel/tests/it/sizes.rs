@@ -156,6 +156,30 @@ fn a_closed_path_does_not_keep_the_interface_narrow() {
     assert_eq!(world.hosts[0].mtu, FULL as u16);
 }
 
+#[test]
+fn the_interface_does_not_follow_each_change_of_a_path_that_flaps() {
+    let mut world = World::usual();
+    let file = ClientFile::new().text(0);
+    world.restart(0, &file.replacen("interface = \"p0\"", "mtu = 1400\ninterface = \"p0\"", 1));
+    world.run(SECOND * 5);
+    world.hosts[0].log.clear();
+    let remote = ClientFile::new().remote;
+    let path = format!("name = \"a\"\ninterface = \"p0\"\nremote = {remote}\nmtu = 1400");
+    for _ in 0..10 {
+        let delete = Command::PathDel { peer: None, name: "a".into() };
+        let add = Command::PathAdd { peer: None, path: toml::from_str(&path).unwrap() };
+        for command in [delete, add] {
+            world.hosts[0].command(world.now, command);
+            world.run(Duration::from_millis(200));
+        }
+    }
+    assert_eq!(world.path(0, "a").map(|path| path.state), Some("up".into()));
+    let changes = world.hosts[0].log.iter().filter(|line| line.contains("MTU changed")).count();
+    assert!((1..=2).contains(&changes), "{changes}: {:?}", world.hosts[0].log);
+    world.run(SECOND * 5);
+    assert_eq!(world.hosts[0].mtu, 1400 - 64 - 28);
+}
+
 /// At the start of a host, some of its lines may not be up yet.
 #[test]
 fn a_path_that_opens_later_counts_for_the_size_of_the_interface() {
