@@ -139,11 +139,18 @@ pub(crate) fn is_question(packet: &[u8]) -> bool {
 pub(crate) struct Budget {
     at: Time,
     bytes: u64,
+    /// Number of the peer's pending answers.
+    waiting: usize,
 }
 
 impl Budget {
     pub(crate) fn new() -> Budget {
-        Budget { at: Time::ZERO, bytes: BURST }
+        Budget { at: Time::ZERO, bytes: BURST, waiting: 0 }
+    }
+
+    /// Records that an answer no longer waits.
+    pub(crate) fn sent(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
     }
 
     fn takes(&mut self, now: Time, bytes: u64) -> bool {
@@ -160,6 +167,7 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct Due {
     pub(crate) channel: ChannelId,
+    pub(crate) peer: u32,
     pub(crate) to: Address,
     pub(crate) packet: Vec<u8>,
 }
@@ -178,7 +186,7 @@ impl Echoes {
     pub(crate) fn ask(
         &mut self,
         now: Time,
-        (channel, from): (ChannelId, &Address),
+        (channel, peer, from): (ChannelId, u32, &Address),
         (packet, most): (&[u8], usize),
         count: u32,
         budget: &mut Budget,
@@ -190,9 +198,10 @@ impl Echoes {
             return true;
         }
         let fits = usize::from(question.answers) * len <= most;
-        // Answers without delay never wait. They must not be dropped because other peers' answers wait.
+        // Answers without delay never wait. They must not be dropped because other peers' answers wait. A
+        // peer must not take more places than it leaves free.
         let places = WAITING.saturating_sub(self.waiting.len());
-        let full = !question.wait.is_zero() && usize::from(question.answers) > places;
+        let full = !question.wait.is_zero() && budget.waiting + usize::from(question.answers) > places;
         if !fits || full || !budget.takes(now, bytes) {
             return false;
         }
@@ -203,9 +212,10 @@ impl Echoes {
             forwards: self.facts.forwards,
             seen: from.remote,
         };
+        budget.waiting += usize::from(question.answers);
         for _ in 0..question.answers {
             self.put += 1;
-            let due = Due { channel, to: *from, packet: answer.write(len) };
+            let due = Due { channel, peer, to: *from, packet: answer.write(len) };
             self.waiting.insert((now + question.wait, self.put), due);
         }
         true

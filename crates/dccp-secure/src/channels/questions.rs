@@ -17,6 +17,9 @@ impl Channels {
     /// Sends the answers that are due.
     pub(super) fn answer_questions(&mut self, now: Time) {
         while let Some(due) = self.echoes.pop(now) {
+            if let Some(peer) = self.peers.get_mut(&due.peer) {
+                peer.echoes.sent();
+            }
             let at = self.by_id.get(&due.channel);
             let Some(channel) = at.and_then(|at| self.channels.get_mut(*at)) else { continue };
             let mut record = vec![0; due.packet.len() + OVERHEAD];
@@ -43,7 +46,8 @@ impl Channels {
         // The source of a request may be forged, and anyone can be a stranger. Answers to either must not be
         // larger than the request.
         let most = if met && !is_stranger(channel.peer) { usize::MAX } else { packet.len() };
-        if !self.echoes.ask(now, (channel.id, from), (packet, most), channel.asked, &mut peer.echoes) {
+        let asker = (channel.id, channel.peer, from);
+        if !self.echoes.ask(now, asker, (packet, most), channel.asked, &mut peer.echoes) {
             return Err(Reason::EchoLimited);
         }
         self.answer_questions(now);

@@ -1,7 +1,9 @@
 //! Echo requests from `mpdccp tunnel doctor`, and their answers.
 
-use crate::{SERVER, World, address, packet};
-use dccp_secure::{ChannelId, EchoAnswer, EchoQuestion, HEADER, HostFacts, Input, Reason};
+use crate::{SERVER, World, address, channels, key, packet};
+use dccp_secure::{
+    ChannelId, EchoAnswer, EchoQuestion, HEADER, HostFacts, Input, PresharedKey, Reason, Unready,
+};
 use mpdccp_units::Duration;
 
 /// Returns the echo answers that the client receives, with their sizes.
@@ -94,15 +96,29 @@ fn questions_are_bounded_in_bytes_and_in_what_waits() {
     assert_eq!(world.server.drops()[&Reason::EchoLimited], 1);
     answers(&mut world);
     world.wait(Duration::from_secs(1));
-    assert_eq!(ask(&mut world, 0, 60_000), 1_024);
+    assert_eq!(ask(&mut world, 0, 60_000), 512);
     // An answer without delay does not wait, so it does not need a place.
     assert_eq!(world.send(&question(1, 0, 0)), Ok(Input::Handled));
     assert_eq!(answers(&mut world).len(), 1);
-    // One answer waits, so 16 more find a place only 63 times.
+    // One answer waits, so 16 more find a place only 32 times.
     world.wait(Duration::from_secs(60));
     answers(&mut world);
     assert_eq!(world.send(&question(1, 0, 60_000)), Ok(Input::Handled));
     let several = EchoQuestion { number: 2, answer: 0, answers: 16, wait: Duration::from_secs(60) };
     let taken = (0..100).take_while(|_| world.send(&several.write(100)) == Ok(Input::Handled)).count();
-    assert_eq!(taken, 63);
+    assert_eq!(taken, 32);
+}
+
+#[test]
+fn a_peer_leaves_places_for_the_answers_to_others() {
+    let mut world = World::ready();
+    while world.send(&question(1, 0, 60_000)) == Ok(Input::Handled) {}
+    world.server.add_peer(10, key(3).public(), PresharedKey::default());
+    world.client = channels(3, false);
+    world.client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+    world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+    world.from = address(3);
+    assert_eq!(world.send(b"first"), Err(Unready::NoKey));
+    world.exchange();
+    assert_eq!(world.send(&question(1, 0, 60_000)), Ok(Input::Handled));
 }
