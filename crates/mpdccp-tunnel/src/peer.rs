@@ -70,6 +70,8 @@ pub(crate) struct Peer {
     /// Inner packet sizes that the paths carry; known once a path is up.
     pub(crate) carried: Option<Carried>,
     pub(crate) answers: Answers,
+    /// Rate limit of questions to the host about addresses to which the peer has moved.
+    pub(crate) looks: Answers,
     /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
     /// Index of the server in use, and the time since which no path to that server has worked.
@@ -127,6 +129,7 @@ impl Peer {
             gone: false,
             carried: None,
             answers: Answers::default(),
+            looks: Answers::default(),
             pieces: Pieces::default(),
             server: 0,
             silent_since: None,

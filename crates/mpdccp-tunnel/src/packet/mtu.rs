@@ -17,7 +17,8 @@ pub(crate) const MOST: u16 = 9000;
 /// Smallest MTU at which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const LEAST_V6: u16 = 1280;
 /// Within [`PER`], the tunnel sends at most this many ICMP errors about packets to one peer that are too
-/// large (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
+/// large (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8). It also asks the host at most this often about
+/// addresses to which the peer has moved.
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 /// Shortest interval between changes of the interface's MTU, because a peer's paths may keep changing.
@@ -168,8 +169,8 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     Ok(mtu)
 }
 
-/// Rate limit for ICMP errors about packets that are too large. Each peer has its own, because anyone can
-/// send large packets to a peer, and the hosts of others still need the errors.
+/// Rate limit for the answers to one kind of packet. Each peer has its own, because anyone can send large
+/// packets to a peer, and the hosts of others still need the errors.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     since: Time,

@@ -102,6 +102,8 @@ pub(crate) struct Host {
     pub(crate) over_tls: bool,
     /// Sockets whose path was suspect at some time.
     pub(crate) suspected: BTreeSet<u32>,
+    /// How often the tunnel asked about a destination.
+    pub(crate) looks: u32,
     /// How often the channels to a peer had to start over.
     pub(crate) started_over: u32,
     handshakes: Duration,
@@ -169,6 +171,7 @@ impl Host {
             slowly: Vec::new(),
             over_tls: false,
             suspected: BTreeSet::new(),
+            looks: 0,
             started_over: 0,
             handshakes: Duration::ZERO,
             began: now,
@@ -275,6 +278,7 @@ impl Host {
                     assert!(self.sockets.remove(&socket).is_some(), "closed twice, or never opened");
                 }
                 Action::Look { socket, remote, own } => {
+                    self.looks += 1;
                     let looked = self.look(now, socket, remote, own);
                     self.answer(now, looked);
                 }

@@ -126,6 +126,20 @@ fn an_address_that_changed_is_told_at_both_ends() {
     );
 }
 
+/// A peer that sends from two networks moves with each packet.
+#[test]
+fn a_peer_that_keeps_moving_does_not_keep_the_server_busy() {
+    let mut world = up();
+    let (now, server) = (world.now, &mut world.hosts[SERVERS[0]]);
+    let (socket, peer) = server.channels.iter().map(|(socket, (peer, ..))| (*socket, *peer)).next().unwrap();
+    server.looks = 0;
+    for n in 0..1_000u32 {
+        let remote = SocketAddr::from(([192, 0, 2, 100 + (n % 2) as u8], 40_000));
+        server.tell(now, HostEvent::Moved { socket, peer: Some(peer), remote });
+    }
+    assert_eq!(server.looks, 100);
+}
+
 /// RFC 9000 section 9.4: the measurements of the previous network say nothing about the new one.
 #[test]
 fn a_path_in_another_network_is_measured_anew() {
