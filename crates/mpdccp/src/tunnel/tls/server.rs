@@ -1,13 +1,16 @@
 //! A shard's TLS connections at one of the server's listening addresses. Until the tunnel has answered on a
 //! connection, limits on number, bytes and time apply to it.
 
+mod limits;
+
 use super::connection::{Connection, End};
 use super::{MTU, Poll, certificate, now, overhead};
 use crate::descriptors;
 use dccp_net::{Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
 use dccp_proto::Ecn;
+use limits::{Count, LIMITS, Limits};
 use mpdccp_tunnel::config::Config;
-use mpdccp_units::{Duration, Time, site, source};
+use mpdccp_units::{Time, site, source};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{
@@ -27,51 +30,6 @@ const TIMER: u64 = 1;
 const MOST_MOVES: u8 = 8;
 /// A connection ends if the other end has not acknowledged sent bytes for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(30);
-
-/// Limits for one listening address of a shard. A stranger is a connection on which the tunnel has not
-/// answered yet. A source is an IPv4 address or an IPv6 /64. The number of connections per source is limited
-/// only for strangers, because many peers may share a NAT.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Maximum number of connections, of strangers, and of strangers per source.
-    pub(super) all: usize,
-    pub(super) strangers: usize,
-    pub(super) of_source: usize,
-    /// A stranger's connection ends after this time or after receiving this many bytes.
-    pub(super) patience: Duration,
-    pub(super) bytes: usize,
-    /// A connection ends after this long without packets in both directions. This is also the lifetime of a
-    /// silent channel.
-    pub(super) idle: Duration,
-    /// Maximum number of accepted connections per second, and the largest burst. Each handshake takes about
-    /// 0.1 ms of CPU time.
-    pub(super) per_second: u64,
-    pub(super) at_once: u64,
-}
-
-pub(super) const LIMITS: Limits = Limits {
-    all: 8_192,
-    strangers: 1_024,
-    of_source: 64,
-    patience: Duration::from_secs(15),
-    bytes: 64 << 10,
-    idle: Duration::from_secs(1_800),
-    per_second: 200,
-    at_once: 400,
-};
-
-/// Number of connections, and of strangers, from one source.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    all: usize,
-    strangers: usize,
-}
-
-impl Count {
-    fn of(&self, strangers: bool) -> usize {
-        if strangers { self.strangers } else { self.all }
-    }
-}
 
 #[derive(Debug)]
 struct Guest {
@@ -119,12 +77,7 @@ impl TlsServer {
         TlsServer::limited(cfg, addr, mark, LIMITS)
     }
 
-    pub(super) fn limited(
-        cfg: &Config,
-        addr: SocketAddr,
-        mark: Option<u32>,
-        limits: Limits,
-    ) -> io::Result<TlsServer> {
+    fn limited(cfg: &Config, addr: SocketAddr, mark: Option<u32>, limits: Limits) -> io::Result<TlsServer> {
         let config = certificate::server(cfg).map_err(|e| io::Error::new(ErrorKind::InvalidInput, e))?;
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
@@ -211,14 +164,7 @@ impl TlsServer {
                     break;
                 }
             };
-            let of_source = self.by_source.get(&source(remote.ip())).copied().unwrap_or_default().strangers;
-            let refused = match () {
-                () if of_source >= self.limits.of_source => Some("tls_refused_source"),
-                () if !self.has_token(now) => Some("tls_refused_rate"),
-                () if !self.has_room(remote.ip()) => Some("tls_refused_full"),
-                () => None,
-            };
-            if let Some(why) = refused {
+            if let Some(why) = self.refusal(remote.ip(), true, Some(now)) {
                 self.count(why);
                 continue;
             }
@@ -239,6 +185,18 @@ impl TlsServer {
                 }),
                 Err(_) => self.count("tls_not_accepted"),
             }
+        }
+    }
+
+    /// Returns why a connection from this address must be refused, if it must. `accepted` is the time at
+    /// which this shard accepted it. The rate of connections from other shards is not limited.
+    fn refusal(&mut self, from: IpAddr, stranger: bool, accepted: Option<Time>) -> Option<&'static str> {
+        let of_source = self.by_source.get(&source(from)).copied().unwrap_or_default().strangers;
+        match () {
+            () if stranger && of_source >= self.limits.of_source => Some("tls_refused_source"),
+            () if accepted.is_some_and(|now| !self.has_token(now)) => Some("tls_refused_rate"),
+            () if !self.has_room(from) => Some("tls_refused_full"),
+            () => None,
         }
     }
 
@@ -490,8 +448,11 @@ impl Encapsulation for TlsServer {
     }
 
     fn take(&mut self, connection: Box<dyn Any + Send>) {
-        if let Ok(guest) = connection.downcast::<Guest>() {
-            self.put(*guest);
+        let Ok(guest) = connection.downcast::<Guest>() else { return };
+        // A stranger can choose the shard, so the limits apply here, too.
+        match self.refusal(guest.remote.ip(), !guest.answered, None) {
+            Some(why) => self.count(why),
+            None => self.put(*guest),
         }
     }
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::tunnel::tls::certificate;
 use crate::tunnel::tls::tests::{config, receive};
 use mpdccp_tunnel::config::TlsCheck;
+use mpdccp_units::Duration;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use std::net::TcpStream;
@@ -188,6 +189,18 @@ fn a_connection_goes_to_another_shard_a_few_times() {
     assert_eq!(receive(&mut client, 1), [[2; 40]]);
     assert!(shards[0].0.give(remote).is_none());
     assert_eq!(shards[0].drops("tls_moved_too_often"), 1);
+}
+
+/// A stranger can choose the shard by the header of its first message.
+#[test]
+fn limits_apply_to_connections_from_other_shards() {
+    let mut shards = [Served::new(LIMITS), Served::new(Limits { of_source: 1, ..LIMITS })];
+    let clients = [shards[0].connect(1), shards[0].connect(1)];
+    for client in &clients {
+        let connection = shards[0].0.give(client.local_addr().unwrap()).unwrap();
+        shards[1].0.take(connection);
+    }
+    assert_eq!((shards[1].drops("tls_refused_source"), shards[1].0.guests.len()), (1, 1));
 }
 
 #[test]
