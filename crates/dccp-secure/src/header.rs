@@ -43,11 +43,6 @@ pub(crate) struct Receiver {
     pub(crate) index: u32,
 }
 
-/// Returns the shard that a datagram is addressed to, or `None` if the datagram is not a channel message.
-pub fn shard_of(datagram: &[u8]) -> Option<u8> {
-    (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
-}
-
 /// Returns whether a datagram is a cookie reply, which is the only answer given to a sender that has not
 /// proved its key.
 pub fn is_cookie(datagram: &[u8]) -> bool {
@@ -96,7 +91,6 @@ mod tests {
             write(to, kind, &mut bytes);
             assert_eq!(bytes[..8], [0x52, 1, 2, 3, 4, 5, 6, 7]);
             assert_eq!(read(&bytes), Some((to, kind)));
-            assert_eq!(shard_of(&bytes), Some(4));
         }
     }
 
@@ -104,6 +98,5 @@ mod tests {
     fn others_are_not_ours() {
         assert_eq!(read(&[0x52; 15]), None);
         assert_eq!(read(&[1; 32]), None);
-        assert_eq!(shard_of(&[1; 32]), None);
     }
 }

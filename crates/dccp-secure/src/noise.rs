@@ -4,8 +4,9 @@
 use crate::ciphers::{Aead, RecordKey};
 use crate::cookie::derive;
 use crate::header::{HEADER, TAG};
+use crate::timestamp::Timestamp;
 use crate::x25519::{Identity, X25519};
-use crate::{PresharedKey, PublicKey, Timestamp};
+use crate::{PresharedKey, PublicKey};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};

@@ -1,14 +1,14 @@
 /// Wall-clock time in TAI64N format, in which timestamps can be compared bytewise. The timestamps in a peer's
 /// handshakes must increase, so that a recorded handshake cannot be replayed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timestamp(pub(crate) [u8; 12]);
+pub(crate) struct Timestamp(pub(crate) [u8; 12]);
 
 /// TAI64 label for 1970-01-01, including the ten seconds by which TAI was ahead of UTC at that time.
 const EPOCH: u64 = 0x4000_0000_0000_000a;
 
 impl Timestamp {
     /// Converts the time since 1970.
-    pub fn from_unix(seconds: u64, nanos: u32) -> Timestamp {
+    pub(crate) fn from_unix(seconds: u64, nanos: u32) -> Timestamp {
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&EPOCH.wrapping_add(seconds).to_be_bytes());
         bytes[8..].copy_from_slice(&nanos.to_be_bytes());
