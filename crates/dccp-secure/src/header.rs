@@ -43,10 +43,10 @@ pub(crate) struct Receiver {
     pub(crate) index: u32,
 }
 
-/// Returns whether a datagram is a cookie reply, which is the only answer given to a sender that has not
-/// proved its key.
-pub fn is_cookie(datagram: &[u8]) -> bool {
-    read(datagram).is_some_and(|(_, kind)| kind == Kind::Cookie)
+/// Returns whether a datagram is a handshake message. A sender that has not proved its key gets no other
+/// answers: a cookie reply, or a response to a handshake that it may have recorded.
+pub fn is_handshake(datagram: &[u8]) -> bool {
+    read(datagram).is_some_and(|(_, kind)| !matches!(kind, Kind::Record(_)))
 }
 
 pub(crate) fn write(to: Receiver, kind: Kind, out: &mut [u8; HEADER]) {
@@ -91,6 +91,7 @@ mod tests {
             write(to, kind, &mut bytes);
             assert_eq!(bytes[..8], [0x52, 1, 2, 3, 4, 5, 6, 7]);
             assert_eq!(read(&bytes), Some((to, kind)));
+            assert_eq!(is_handshake(&bytes), !matches!(kind, Kind::Record(_)));
         }
     }
 

@@ -34,6 +34,6 @@ pub use channels::{Channels, Event, Handover, Input, PeerStats, Settings, home};
 pub use ciphers::{Aead, UnknownAead};
 pub use drops::Reason;
 pub use echo::{EchoAnswer, EchoQuestion, HostFacts};
-pub use header::{HEADER, OVERHEAD, TAG, is_cookie};
+pub use header::{HEADER, OVERHEAD, TAG, is_handshake};
 pub use keylog::KeyLog;
 pub use keys::{KeyError, PresharedKey, PrivateKey, PublicKey};

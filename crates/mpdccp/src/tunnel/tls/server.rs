@@ -37,7 +37,7 @@ struct Guest {
     remote: SocketAddr,
     since: Time,
     last: Time,
-    /// Whether the tunnel has sent a message for a known peer on this connection.
+    /// Whether the tunnel has sent a record on this connection.
     answered: bool,
     received: usize,
     moves: u8,
@@ -350,11 +350,11 @@ impl Encapsulation for TlsServer {
         let segment = burst.segment.max(1);
         let packets = burst.bytes.len().div_ceil(segment) as u64;
         let found = self.by_remote.get(&burst.remote).copied();
-        // Anyone can get a cookie. All other messages go only to a peer that has proved its key, so the
-        // connection is no longer a stranger's.
+        // Anyone can get a cookie, or replay a recorded handshake and get a response. Records go only to a
+        // peer that has proved its key, so the connection is no longer a stranger's.
         if let Some(guest) = found.and_then(|id| self.guests.get_mut(&id))
             && !guest.answered
-            && !dccp_secure::is_cookie(burst.bytes)
+            && !dccp_secure::is_handshake(burst.bytes)
         {
             guest.answered = true;
             self.leave_strangers(source(burst.remote.ip()));
