@@ -444,6 +444,7 @@ impl Tunnel {
         self.forward.follow_sizes(cx, &self.assigned);
         self.session_routes.watch(cx);
         self.listener.watch(cx, peers);
+        self.leases.save(&mut self.out);
     }
 
     /// Returns the next action for the host.

@@ -53,6 +53,8 @@ pub(crate) struct Leases {
     by_key: BTreeMap<String, Vec<IpAddr>>,
     /// Offset in each network of the pool at which the next search starts.
     next: BTreeMap<IpNet, u128>,
+    /// Whether an address was leased since the last save.
+    changed: bool,
 }
 
 fn to_number(ip: IpAddr) -> u128 {
@@ -80,7 +82,15 @@ impl Leases {
                 BTreeMap::new()
             })
         });
-        Leases { by_key, next: BTreeMap::new() }
+        Leases { by_key, ..Leases::default() }
+    }
+
+    /// Writes the file if it has changed. Called once a second, because a server may lease thousands of
+    /// addresses at once, and the file contains all of them.
+    pub(crate) fn save(&mut self, out: &mut Actions) {
+        if std::mem::take(&mut self.changed) {
+            out.save(StateFile::Leases, &self.by_key);
+        }
     }
 
     /// Returns the allowed IPs of all peers: the configured networks and the leases. Called for each new
@@ -195,7 +205,7 @@ impl Leases {
             let ip = found.find_map(|ip| ip).ok_or(Refusal::Exhausted)?;
             cx.out.info(format!("peer {}: address {ip} assigned", peers[number].name()));
             self.note(peers, allowed, number, ip);
-            cx.out.save(StateFile::Leases, &self.by_key);
+            self.changed = true;
             fresh(cx, ip);
             given.push(ip);
         }

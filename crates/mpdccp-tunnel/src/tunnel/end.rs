@@ -44,6 +44,7 @@ impl Tunnel {
             cx.hook(HookEvent::SessionDown, self.peers[number].name(), None, "the tunnel ends");
         }
         client::finish(&self.peers, &self.paths, &mut self.out);
+        self.leases.save(&mut self.out);
         self.out.push(Action::Stop);
     }
 }

@@ -6,7 +6,7 @@ use mpdccp_proto::Endpoint;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{
     Action, Answer, Hook, HostEvent, Interface, Keys, Level, Looked, OpenPath, Outcome, Packet, Saved, Setup,
-    ShardMessage, Sizes, Tunnel,
+    ShardMessage, Sizes, StateFile, Tunnel,
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,6 +102,8 @@ pub(crate) struct Host {
     pub(crate) over_tls: bool,
     /// Sockets whose path was suspect at some time.
     pub(crate) suspected: BTreeSet<u32>,
+    /// How often the leases were saved.
+    pub(crate) leases_saved: u32,
     /// How often the tunnel asked about a destination.
     pub(crate) looks: u32,
     /// How often the channels to a peer had to start over.
@@ -171,6 +173,7 @@ impl Host {
             slowly: Vec::new(),
             over_tls: false,
             suspected: BTreeSet::new(),
+            leases_saved: 0,
             looks: 0,
             started_over: 0,
             handshakes: Duration::ZERO,
@@ -313,7 +316,10 @@ impl Host {
                     self.mtu = mtu;
                     self.answer(now, HostEvent::MtuSet(mtu, Ok(())));
                 }
-                Action::Save(file, text) => _ = self.saved.insert(file, text),
+                Action::Save(file, text) => {
+                    self.leases_saved += u32::from(file == StateFile::Leases);
+                    self.saved.insert(file, text);
+                }
                 Action::SaveLine(file, line, text) => {
                     mpdccp_tunnel::put_line(self.saved.entry(file).or_default(), line, &text);
                 }

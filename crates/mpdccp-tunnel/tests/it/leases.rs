@@ -27,6 +27,7 @@ fn leases_differ_and_outlive_a_restart() {
     let routes: Vec<String> = world.hosts[0].routes.iter().map(|net| net.to_string()).collect();
     assert_eq!(routes, ["10.9.0.0/16"]);
     assert!(world.hosts[SERVERS[0]].saved.contains_key(&StateFile::Leases));
+    assert_eq!(world.hosts[SERVERS[0]].leases_saved, 1, "leases of the same second are saved together");
     // After the restart, the clients request addresses in the other order.
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
