@@ -428,9 +428,9 @@ impl Tunnel {
         let (peers, paths) = (&mut self.peers, &mut self.paths);
         if self.cfg.is_client() {
             peers.iter().for_each(|peer| peer.look_at_own(cx));
-        } else if changed {
+        } else {
             // A server may have many clients, so it asks only after its own interfaces have changed.
-            peers.iter().for_each(|peer| peer.look(cx, None));
+            peers.to_look_at(changed).into_iter().for_each(|number| peers[number].look(cx, None));
         }
         if self.closing.is_some() {
             return;
