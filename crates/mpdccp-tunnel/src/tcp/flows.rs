@@ -73,7 +73,7 @@ pub(super) struct Carried {
 pub(crate) struct Flows {
     pub(super) table: FlowTable,
     pub(super) carried: HashMap<Flow, Carried>,
-    pub(super) by_stream: HashMap<(SessionId, StreamId), Flow>,
+    pub(super) by_stream: BTreeMap<(SessionId, StreamId), Flow>,
     /// Flows held back by a rate limit, by peer.
     pub(super) held_back: BTreeMap<usize, VecDeque<Flow>>,
     pub(super) dead: Dead,
@@ -99,7 +99,7 @@ impl Flows {
             dead: Dead::default(),
             most,
             carried: HashMap::new(),
-            by_stream: HashMap::new(),
+            by_stream: BTreeMap::new(),
             held_back: BTreeMap::new(),
             opened: 0,
             accepted: 0,

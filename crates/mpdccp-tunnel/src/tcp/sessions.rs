@@ -4,7 +4,7 @@ use super::flows::{Carried, Flows};
 use super::routes::{Routes, rule};
 use crate::Cx;
 use crate::action::Action;
-use dccp_streams::Reason;
+use dccp_streams::{Reason, StreamId};
 use mpdccp_proto::SessionId;
 use mpdccp_proxy::{Command, Flow, Refusal, Tuple};
 
@@ -21,9 +21,9 @@ impl Flows {
     /// answer and retransmits the SYN.
     pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         self.dead.on_session_end(session);
-        let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
         let mut peer = None;
-        for (flow, number) in of_it.map(|(flow, carried)| (*flow, carried.peer)).collect::<Vec<_>>() {
+        for flow in self.flows_of(session).collect::<Vec<_>>() {
+            let Some(number) = self.carried.get(&flow).map(|carried| carried.peer) else { continue };
             peer = Some(number);
             if let Some(tuple) = self.table.tuple(flow) {
                 self.dead.note(number, tuple, self.most);
@@ -78,6 +78,13 @@ impl Flows {
 
     /// Returns the number of flows that a session carries.
     pub(crate) fn of_session(&self, session: SessionId) -> usize {
-        self.carried.values().filter(|carried| carried.session == session).count()
+        self.flows_of(session).count()
+    }
+
+    /// Returns the flows that a session carries, in the order of their streams. Does not search the flows of
+    /// other sessions, because a peer can open and end many sessions.
+    fn flows_of(&self, session: SessionId) -> impl Iterator<Item = Flow> {
+        let all = (session, StreamId(0))..=(session, StreamId(u64::MAX));
+        self.by_stream.range(all).map(|(_, flow)| *flow)
     }
 }

@@ -5,6 +5,7 @@ use crate::world::{SERVER, inner};
 use etherparse::PacketBuilder;
 use mpdccp_proxy::{Command as Told, Event, Flow};
 use mpdccp_tunnel::Packet;
+use mpdccp_units::Duration;
 
 /// A host pipelines its requests and reads no answer before it has sent them all. Its server is killed.
 #[test]
@@ -25,6 +26,15 @@ fn a_host_that_writes_before_it_reads_is_not_held_up_after_a_reset() {
         told.extend(world.told(0));
     }
     assert_eq!((bytes(&told), told.last()), (12 * BLOCK, Some(&Told::Reset(near))));
+}
+
+#[test]
+fn the_connections_of_a_session_are_reset_in_the_order_in_which_they_were_opened() {
+    let mut world = world(STREAMS, STREAMS);
+    let resets: Vec<Told> = (0..16).map(|n| Told::Reset(world.open(1_000 + n)[0])).collect();
+    world.hosts[SERVER].restart(world.now);
+    world.run(Duration::from_secs(90));
+    assert_eq!(world.told(0), resets);
 }
 
 /// The peer opens and resets streams faster than the sockets at the far end connect.
