@@ -70,7 +70,7 @@ pub(crate) struct Peer {
     /// Inner packet sizes that the paths carry; known once a path is up.
     pub(crate) carried: Option<Carried>,
     pub(crate) answers: Answers,
-    /// Rate limit of questions to the host about addresses to which the peer has moved.
+    /// Rate limit of questions to the host about paths that have opened or moved.
     pub(crate) looks: Answers,
     /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
@@ -405,8 +405,12 @@ impl Peer {
         }
     }
 
-    /// Asks the host about the destinations of all paths of the session, or only of path `only`.
-    pub(crate) fn look(&self, cx: &mut Cx<'_>, only: Option<PathId>) {
+    /// Asks the host about the destinations of all paths of the session, or only of path `only`, which has
+    /// opened or moved. A peer can open and move paths as fast as it likes, so the rate is limited.
+    pub(crate) fn look(&mut self, cx: &mut Cx<'_>, only: Option<PathId>) {
+        if only.is_some() && !self.looks.may(cx.now) {
+            return;
+        }
         let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         for path in paths.filter(|path| only.is_none_or(|id| path.id == id)) {
             let Route { socket, remote, .. } = path.route;

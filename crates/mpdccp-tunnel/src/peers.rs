@@ -257,11 +257,8 @@ impl Peers {
         let moved = path.filter(|path| is_elsewhere(peer.place(&path.route).ip(), remote.ip()));
         if let (Some(session), Some(path)) = (peer.session, moved) {
             cx.endpoint.change_path(cx.now, session, path.id);
-            // The new network may carry larger packets. A peer that sends from two networks moves with each
-            // packet.
-            if peer.looks.may(cx.now) {
-                peer.look(cx, Some(path.id));
-            }
+            // The new network may carry larger packets.
+            peer.look(cx, Some(path.id));
         }
         peer.on_moved(socket, remote);
     }

@@ -18,7 +18,7 @@ pub(crate) const MOST: u16 = 9000;
 pub(crate) const LEAST_V6: u16 = 1280;
 /// Within [`PER`], the tunnel sends at most this many ICMP errors about packets to one peer that are too
 /// large (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8). It also asks the host at most this often about
-/// addresses to which the peer has moved.
+/// paths that the peer has opened or moved.
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 /// Shortest interval between changes of the interface's MTU, because a peer's paths may keep changing.
