@@ -40,8 +40,8 @@ pub(crate) struct BacklogState {
 }
 
 impl BacklogState {
-    /// Returns whether to log that the backlog is full. Any client can fill it, so the next time is only after
-    /// the application has accepted all connections.
+    /// Returns whether to log that the backlog is full. Any client can fill it, so the next time is only
+    /// after the application has accepted all connections.
     pub(crate) fn is_news(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }

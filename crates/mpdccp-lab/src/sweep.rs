@@ -153,8 +153,9 @@ fn line(fields: &[String]) -> String {
 ///
 /// # Errors
 /// Fails if the scenario has no sweep or an invalid point, if the name of the CSV file does not end with
-/// `.csv`, if the backend supports none of the variants, if the user interrupts the sweep, or if a file cannot
-/// be read or written. If a run fails, the function continues, and lists the run in [`Outcome::failed`].
+/// `.csv`, if the backend supports none of the variants, if the user interrupts the sweep, or if a file
+/// cannot be read or written. If a run fails, the function continues, and lists the run in
+/// [`Outcome::failed`].
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,

@@ -23,8 +23,8 @@ impl Peer {
 #[derive(Debug, Default)]
 pub(crate) struct NameServers {
     open: BTreeSet<SessionId>,
-    /// Whether an outage has lasted so long that the name of the server or its proxy must be looked up outside
-    /// the tunnel.
+    /// Whether an outage has lasted so long that the name of the server or its proxy must be looked up
+    /// outside the tunnel.
     away: bool,
     /// Whether this host uses the configured name servers.
     used: bool,

@@ -16,6 +16,7 @@ pub mod config;
 mod drops;
 mod hooks;
 mod host;
+mod limits;
 mod log_limit;
 mod message;
 mod outages;

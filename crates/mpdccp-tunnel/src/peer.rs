@@ -22,8 +22,8 @@ use std::net::{IpAddr, SocketAddr};
 /// once, and the path whose handshake is answered first is selected even before the limit.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 /// Time limit for a session to open. When it expires, the next attempt starts on another path. The limit
-/// restarts once the server has answered. After each answered attempt that failed, the limit doubles up to the
-/// second value, because the line may have a queue of several seconds.
+/// restarts once the server has answered. After each answered attempt that failed, the limit doubles up to
+/// the second value, because the line may have a queue of several seconds.
 const OPEN_PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));
 /// Time limit for a session to open if the client has several servers and a path must first find out that UDP
 /// does not answer. With the shorter `OPEN_PATIENCE`, the path would run out of time and would start over
@@ -457,34 +457,6 @@ impl Peer {
         match names.is_empty() {
             true => "only the client can change paths".into(),
             false => format!("this peer has no such path; expected one of: {}", names.join(", ")),
-        }
-    }
-
-    /// Applies the configured limits to a path of the session. A server also applies its own priority; the
-    /// smaller of the two ends' priorities takes effect.
-    pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
-        let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
-        let path = status.paths.iter().find(|p| p.id == id);
-        let Some(spec) = path.and_then(|path| self.cfg_of(path)) else { return };
-        if !cx.cfg.is_client() {
-            cx.endpoint.name_path(cx.now, session, id, PathName::of(&spec.name));
-            if let Some(prio) = spec.priority {
-                cx.endpoint.set_prio(cx.now, session, id, prio.0);
-            }
-        }
-        cx.endpoint.cap_path(cx.now, session, id, spec.rate.map(|rate| rate.0));
-    }
-
-    /// Applies the configured limits to all sessions with this peer and to their paths.
-    pub(crate) fn limit(&self, cx: &mut Cx<'_>) {
-        for leaving in &self.leaving {
-            cx.endpoint.cap(cx.now, leaving.session, self.cfg.rate.map(|rate| rate.0));
-            leaving.paths.iter().for_each(|path| self.tell_leaving(cx, &path.spec.name));
-        }
-        let Some(session) = self.session else { return };
-        cx.endpoint.cap(cx.now, session, self.cfg.rate.map(|rate| rate.0));
-        for path in self.status(cx).into_iter().flat_map(|status| status.paths) {
-            self.limit_path(cx, path.id);
         }
     }
 }

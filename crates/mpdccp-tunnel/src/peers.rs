@@ -139,7 +139,7 @@ impl Peers {
 
     /// Returns the peers with a session about whose paths to ask the host in this check. After a change, all
     /// peers have their turn within several checks.
-    pub(crate) fn to_look_at(&mut self, changed: bool) -> Vec<usize> {
+    pub(crate) fn next_to_check(&mut self, changed: bool) -> Vec<usize> {
         let mut some = Vec::new();
         if changed {
             self.unchecked = self.list.len();
@@ -282,13 +282,13 @@ mod tests {
     #[test]
     fn a_check_takes_bounded_time_and_reaches_all_peers_in_the_end() {
         let mut some = peers(LOOKS * 5 / 2);
-        let counts = [true, false, false, false].map(|changed| some.to_look_at(changed).len());
+        let counts = [true, false, false, false].map(|changed| some.next_to_check(changed).len());
         assert_eq!(counts, [LOOKS, LOOKS, LOOKS / 2, 0]);
-        let mut reached: Vec<usize> = (0..5).flat_map(|_| some.to_look_at(true)).collect();
+        let mut reached: Vec<usize> = (0..5).flat_map(|_| some.next_to_check(true)).collect();
         reached.sort_unstable();
         reached.dedup();
         assert_eq!(reached.len(), LOOKS * 5 / 2);
-        assert_eq!(peers(3).to_look_at(true).len(), 3);
-        assert!(Peers::default().to_look_at(true).is_empty());
+        assert_eq!(peers(3).next_to_check(true).len(), 3);
+        assert!(Peers::default().next_to_check(true).is_empty());
     }
 }

@@ -430,7 +430,7 @@ impl Tunnel {
             peers.iter().for_each(|peer| peer.look_at_own(cx));
         } else {
             // A server may have many clients, so it asks only after its own interfaces have changed.
-            peers.to_look_at(changed).into_iter().for_each(|number| peers[number].look(cx, None));
+            peers.next_to_check(changed).into_iter().for_each(|number| peers[number].look(cx, None));
         }
         if self.closing.is_some() {
             return;

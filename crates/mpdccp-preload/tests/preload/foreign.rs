@@ -93,7 +93,8 @@ a, _ = l.accept()
         self.endpoint.poll_deliver().map(|(_, data)| data)
     }
 
-    /// Opens the connection, and waits until the server has accepted it. Then sends the datagrams, and aborts.
+    /// Opens the connection, and waits until the server has accepted it. Then sends the datagrams, and
+    /// aborts.
     fn send_and_abort(&mut self, datagrams: &[&str]) {
         let mut opened = false;
         while !opened {

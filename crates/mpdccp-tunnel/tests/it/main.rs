@@ -8,6 +8,7 @@ mod host;
 mod leases;
 mod outages;
 mod reload;
+mod routes;
 mod servers;
 mod sizes;
 mod tcp;
