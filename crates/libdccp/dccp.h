@@ -843,8 +843,7 @@ int dccp_set_priority(struct dccp_conn *conn,
  * Changes the scheduler, which chooses the path of each datagram that this end sends; see
  * dccp_options.scheduler. The peer has its own scheduler.
  */
-int dccp_set_scheduler(struct dccp_conn *conn,
-                       const char *scheduler);
+int dccp_set_scheduler(struct dccp_conn *conn, const char *scheduler);
 
 /**
  * Changes the congestion control for data that this end sends, on all paths, while data flows.

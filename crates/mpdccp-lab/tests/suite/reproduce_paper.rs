@@ -49,7 +49,7 @@ fn the_report_has_figure_table_and_sentences() {
 fn an_unknown_experiment_names_those_that_are_known() {
     let dir = tempfile::tempdir().unwrap();
     let error = run("paper", &Sim::default(), &options(dir.path(), "paper/mirror"), &|_| {}).unwrap_err();
-    assert!(error.to_string().contains("paper/mirrored"), "{error}");
+    assert!(error.to_string().contains("mirrored latency"), "{error}");
 }
 
 #[test]

@@ -256,8 +256,8 @@ impl Forward {
         }
     }
 
-    /// Adapts the MTU of the interface if the peers' packet sizes have changed, unless it was changed only
-    /// recently. Until it fits, the tunnel splits packets, or tells their senders the size limit.
+    /// Adapts the MTU of the interface if the peers' packet sizes have changed. If it was changed only
+    /// recently, it may shrink but not grow.
     pub(crate) fn follow_sizes(&mut self, cx: &mut Cx<'_>, assigned: &Assigned) {
         if self.mtu.is_due(cx.now) {
             self.adapt_interface(cx, assigned);

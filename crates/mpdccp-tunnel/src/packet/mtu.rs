@@ -21,7 +21,8 @@ pub(crate) const LEAST_V6: u16 = 1280;
 /// paths that the peer has opened or moved.
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
-/// Shortest interval between changes of the interface's MTU, because a peer's paths may keep changing.
+/// Shortest interval between a change of the interface's MTU and an increase, because a peer's paths may keep
+/// changing.
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// Returns the initial MTU of a path. `most` is the configured limit.
@@ -90,7 +91,7 @@ pub(crate) struct InterfaceMtu {
     carried: BTreeMap<u16, usize>,
     /// Whether the peers' sizes have changed since the MTU last followed them.
     changed: bool,
-    /// When the MTU may follow them again.
+    /// When the MTU may grow again.
     again: Time,
 }
 
@@ -111,9 +112,11 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// Returns whether the MTU must follow the peers' sizes now.
+    /// Returns whether the MTU must follow the peers' sizes now. A smaller MTU is urgent, because until then
+    /// the tunnel splits packets, or tells their senders the limit.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
-        now >= self.again && std::mem::take(&mut self.changed)
+        let shrinks = self.carried.last_key_value().is_some_and(|(largest, _)| *largest < self.mtu);
+        (shrinks || now >= self.again) && std::mem::take(&mut self.changed)
     }
 
     /// Records that the MTU is being changed.
@@ -125,7 +128,7 @@ impl InterfaceMtu {
     /// largest size of any peer, but at least `least` and at most `most`, the server's limit. Without peers,
     /// the MTU only changes if it breaks these limits.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
-        let carried = self.carried.keys().next_back().copied().unwrap_or(self.mtu);
+        let carried = self.carried.last_key_value().map(|(largest, _)| *largest).unwrap_or(self.mtu);
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
         Some(wanted).filter(|mtu| *mtu != self.mtu)
     }

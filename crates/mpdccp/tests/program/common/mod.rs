@@ -113,7 +113,7 @@ pub(crate) fn bed() -> Option<Bed> {
 /// `kind`.
 pub(crate) fn blocks(page: &'static str, title: &str, kind: &str) -> Vec<&'static str> {
     let (_, section) = page.split_once(&format!("## {title}\n")).unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
+    let section = section.split("\n## ").next().unwrap();
     let parts = section.split("```").skip(1).step_by(2);
     parts.filter_map(|part| part.strip_prefix(kind)?.strip_prefix('\n')).collect()
 }
