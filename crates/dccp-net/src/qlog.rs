@@ -2,7 +2,7 @@ use crate::private_file;
 use dccp_proto::Ecn;
 use dccp_proto::ccid::TxView;
 use dccp_wire::{Opt, Packet, ack_vector};
-use mpdccp_proto::{Endpoint, PathId, PathState, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, PathId, PathState, SessionEvent, SessionId, SessionState};
 use mpdccp_units::{Duration, Time};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -131,7 +131,12 @@ impl Qlog {
         }
         self.looked = now;
         for id in endpoint.sessions() {
-            for path in endpoint.status(now, id).into_iter().flat_map(|status| status.paths) {
+            let Some(status) = endpoint.status(now, id) else { continue };
+            for path in status.paths {
+                // An ended session keeps its paths, but its end has been recorded.
+                if status.state == SessionState::Closed && !self.paths.contains_key(&(id, path.id)) {
+                    continue;
+                }
                 let group = group(path.ports.local, path.ports.remote);
                 let seen = self.paths.entry((id, path.id)).or_default();
                 let mut events = Vec::new();

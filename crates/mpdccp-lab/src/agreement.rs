@@ -205,7 +205,7 @@ pub fn as_text(pairs: &[Pair]) -> String {
     let Allowed { tunnel, tcp } = allowed();
     let others = pairs.iter().filter(|p| !p.same_inputs).count();
     if others > 0 {
-        out += &format!("\nRows whose inputs differ because the scenario changed: {others}.\n");
+        out += &format!("\nRows whose inputs differ: {others}.\n");
     }
     out + &format!(
         "\nThe table compares runs with the same seeds. For each metric, it shows the value in the first directory, the value in the second, and the difference in per cent. The 95 % interval \

@@ -19,6 +19,8 @@ pub(crate) fn write(file: &Path, content: impl AsRef<[u8]>) -> Result<(), LabErr
 /// name is a new one, because another process or thread may write the same file at the same time: two points
 /// of a sweep over another variant's settings are the same run. After an error, nothing is left.
 pub(crate) fn whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Replace the file to which a symbolic link leads, not the link.
+    let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     // The umask reduces these permissions.
     let permissions = Permissions::from_mode(0o666);
     let mut part = tempfile::Builder::new().permissions(permissions).tempfile_in(directory(file))?;
@@ -43,9 +45,13 @@ mod tests {
             write(&file, content).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), content);
         }
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write(&link, "3").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "3");
         // A file cannot replace a directory.
         let error = write(&inner, "3").unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot write {}: ", inner.display())), "{error}");
-        assert_eq!([dir.path(), &inner].map(|dir| fs::read_dir(dir).unwrap().count()), [1, 1]);
+        assert_eq!([dir.path(), &inner].map(|dir| fs::read_dir(dir).unwrap().count()), [2, 1]);
     }
 }

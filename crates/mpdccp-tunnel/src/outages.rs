@@ -28,8 +28,8 @@ impl Peer {
         self.labels.get(&id).cloned().unwrap_or_else(|| ("?".into(), "a path".into()))
     }
 
-    /// Stores the name and label of a path. Returns the earlier ones. The paths of a session never reuse a
-    /// number, so when there are many labels, those of former paths are dropped.
+    /// Stores the name and label of a path. Returns the earlier ones. The paths of a session reuse a
+    /// number only after 2^32 others, so when there are many labels, those of former paths are dropped.
     fn remember(
         &mut self,
         paths: &[PathStatus],

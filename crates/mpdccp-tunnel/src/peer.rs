@@ -102,7 +102,7 @@ pub(crate) struct Peer {
     /// Number of failed attempts since the last session.
     failures: u32,
     /// Number of those attempts that the server had answered.
-    slow: u32,
+    pub(crate) slow: u32,
     /// When to give up the current attempt to open a session.
     give_up_at: Option<Time>,
     /// Whether `give_up_at` has been extended because the server answered.

@@ -36,6 +36,11 @@ impl Channels {
         match channel.pending.as_mut().filter(|pending| now < pending.renew && Some(pending.to) == home) {
             Some(pending) => {
                 let interval = pending.again.since(pending.sent);
+                // The responder may have sent a new cookie in the meantime.
+                let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
+                if let Some(peer) = self.peers.get(&channel.peer) {
+                    peer.codes.write(&mut pending.message, cookie.as_ref().map(|(cookie, _)| cookie));
+                }
                 (pending.sent, pending.again) = (now, (now + interval).min(pending.renew));
                 self.outbox.push_back((channel.address, pending.message.clone()));
             }
@@ -149,12 +154,19 @@ impl Channels {
         }
         let peer = self.peers.get(&number).ok_or(Reason::UnknownPeer)?;
         let known = peer.channels.get(&path).copied();
-        let newest = match known.and_then(|at| self.channels.get(at)) {
+        let newest = match known.and_then(|at| self.channels.get_mut(at)) {
             Some(channel) if channel.initiates => return Err(Reason::BadHandshake),
             // The response may have been lost. Otherwise, the network has duplicated the packet, and the log
             // must not blame the peer's clock.
             Some(channel) if channel.newest == time => {
                 let response = channel.response.clone().ok_or(Reason::Replayed)?;
+                // Nothing shows at which of the addresses the peer receives the response.
+                if let Some(next) = channel.next.as_mut().filter(|next| next.met != from.remote.ip()) {
+                    next.met = [0; 4].into();
+                }
+                if !channel.confirmed {
+                    channel.heard = now;
+                }
                 self.outbox.push_back((*from, response));
                 return Ok(Input::Handled);
             }
@@ -166,7 +178,7 @@ impl Channels {
         }
         let aead = Aead::pick(&self.settings.aeads, aeads).ok_or(Reason::NoCommonCipher)?;
         let peer = self.peers.get_mut(&number).ok_or(Reason::UnknownPeer)?;
-        let is_newest = time > peer.offered;
+        let is_newest = time >= peer.offered;
         peer.offered = peer.offered.max(time);
         if !peer.handshakes.takes(now, is_newest) {
             return Err(Reason::PeerLimited);

@@ -76,6 +76,25 @@ fn a_source_without_a_handshake_gets_no_answers_larger_than_the_request() {
     assert_eq!(answers(&mut world).len(), 1);
 }
 
+/// The response was sent to both addresses, and the peer may have received only one of them.
+#[test]
+fn a_handshake_repeated_from_another_address_proves_neither() {
+    let mut world = World::new();
+    let own = world.from;
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    let (_, offer) = world.client.poll_transmit().unwrap();
+    for from in [address(66), own] {
+        assert_eq!(world.server.handle(world.now, &from, &mut offer.clone()), Input::Handled);
+    }
+    let mut responses: Vec<_> = std::iter::from_fn(|| world.server.poll_transmit()).collect();
+    assert_eq!(world.client.handle(world.now, &address(SERVER), &mut responses[0].1), Input::Handled);
+    world.exchange();
+    for from in [address(66), own] {
+        world.from = from;
+        assert_eq!(world.send(&question(1, 1_300, 0)), Ok(Input::Dropped(Reason::EchoLimited)));
+    }
+}
+
 /// The shortest request is as long as the shortest answer, so that a client can test another address.
 #[test]
 fn the_shortest_request_is_answered_at_any_source() {

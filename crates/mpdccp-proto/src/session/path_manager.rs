@@ -51,7 +51,8 @@ impl Session {
 
     /// Closes a path. It is not reconnected.
     pub(crate) fn remove_path(&mut self, now: Time, path: PathId) {
-        let Some(i) = self.index(path) else { return };
+        // An ended session keeps its paths only for its status.
+        let Some(i) = self.index(path).filter(|_| self.state != SessionState::Closed) else { return };
         let path = &mut self.paths[i];
         path.removed = true;
         path.connect_at = None;

@@ -31,7 +31,7 @@ pub(crate) fn next(
     };
     let peer = &mut peers[number];
     peer.server = (peer.server + 1) % servers;
-    peer.silent_since = None;
+    (peer.silent_since, peer.slow) = (None, 0);
     cx.out.warn(format!("peer {}: switching to server {} of {servers}: {why}", peer.name(), peer.server + 1));
     // The host is still opening sockets to the former server. Ignore its answers.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
