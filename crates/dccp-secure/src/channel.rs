@@ -78,8 +78,9 @@ pub(crate) struct Keypair {
     /// Index of this end, which the peer writes into records for this end.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
-    /// The address at which the other end has proved that it receives packets. A responder sent the answer
-    /// there without which the initiator would not have the key.
+    /// The address at which the other end has proved that it receives packets. An initiator proves it with
+    /// the key, which it can only have from the response. Unspecified if the response went to several
+    /// addresses.
     pub(crate) met: IpAddr,
     pub(crate) send: RecordKey,
     pub(crate) receive: RecordKey,
